@@ -1,0 +1,94 @@
+//! Where a decision becomes durable.
+//!
+//! One trait, [`Truth`], and a folder for each store behind it. A store loads the rows that a batch names, lets the
+//! kernel decide, and writes the rows that changed, the journal and the idempotency records in one transaction.
+//! Only this crate speaks SQL.
+
+pub mod clock;
+pub mod id_source;
+pub mod read;
+pub mod sqlite;
+pub mod verify;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use rowlock_core::booking::Booking;
+use rowlock_core::hold::Hold;
+use rowlock_core::org::{ApiKey, Org};
+use rowlock_core::{
+    BookingId, EventId, Fact, HoldId, KeyId, OrgId, Outcome, Refusal, Request, Stream, Time, UserId,
+};
+
+use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
+use crate::verify::{Progress, Report};
+
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Commands in one transaction, at most. It bounds how long a batch can keep its neighbours waiting.
+pub const MAX_BATCH: usize = 512;
+
+/// What a command did, durably.
+#[derive(Debug)]
+pub struct Committed {
+    pub outcome: Outcome,
+    /// The answer is that of an earlier request with the same idempotency key.
+    pub replayed: bool,
+    /// Each with its place in its stream.
+    pub facts: Vec<(u64, Fact)>,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// The rules say no. Nothing changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The store can't be asked now. Nothing is known to have changed.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// This one command can't be carried out; its neighbours were not hurt.
+    #[error("the command failed: {0}")]
+    Broken(String),
+}
+
+pub type ReadResult<T> = Result<T, Failure>;
+
+pub trait Truth: Send + Sync + 'static {
+    /// Decides and commits a batch in order. One answer for each request, in the same order.
+    fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>>;
+
+    fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>>;
+    fn orgs(&self, after: Option<OrgId>, limit: usize) -> Answer<'_, ReadResult<Vec<Org>>>;
+    fn api_key(&self, id: KeyId) -> Answer<'_, ReadResult<Option<ApiKey>>>;
+    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>>;
+    fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>>;
+    /// Everything the hot tier needs of an event, as of one moment.
+    fn event(&self, id: EventId) -> Answer<'_, ReadResult<Option<EventSnapshot>>>;
+    fn hold(&self, id: HoldId) -> Answer<'_, ReadResult<Option<Hold>>>;
+    fn booking(&self, id: BookingId) -> Answer<'_, ReadResult<Option<Booking>>>;
+    fn holds_of_user(
+        &self,
+        org: OrgId,
+        user: UserId,
+        after: Option<HoldId>,
+        limit: usize,
+    ) -> Answer<'_, ReadResult<Vec<Hold>>>;
+    fn journal(&self, stream: Stream, after: u64, limit: usize) -> Answer<'_, ReadResult<Vec<JournalRow>>>;
+    /// All holds that are active by their row, for the expiry set at start.
+    fn active_holds(&self) -> Answer<'_, ReadResult<Vec<ActiveHold>>>;
+    /// Holds that are past their time but not ended, oldest first.
+    fn due_holds(&self, limit: usize) -> Answer<'_, ReadResult<Vec<ActiveHold>>>;
+    /// Removes idempotency records past their time. Returns how many.
+    fn sweep_records(&self, limit: usize) -> Answer<'_, ReadResult<usize>>;
+    /// The store's idea of the time, which is the one that decides.
+    fn now(&self) -> Time;
+    /// Answers when the store can be asked.
+    fn ping(&self) -> Answer<'_, ReadResult<()>>;
+    /// Checks the promises on the stored data.
+    fn verify(&self, progress: Progress) -> Answer<'_, ReadResult<Report>>;
+    /// Finishes what is under way and lets go of the files.
+    fn close(&self) -> Answer<'_, ()>;
+}

@@ -1,0 +1,55 @@
+//! What the reads of a truth return, where a kernel type alone does not do.
+
+use rowlock_core::area::Area;
+use rowlock_core::event::Event;
+use rowlock_core::seat::{SeatPlace, SeatState};
+use rowlock_core::slice::EventRow;
+use rowlock_core::{HoldId, JournalId, Time, UserId};
+
+/// An event with all its seats and areas, as of one journal sequence.
+#[derive(Clone, Debug)]
+pub struct EventSnapshot {
+    pub row: EventRow,
+    pub areas: Vec<Area>,
+    /// By ordinal, without gaps.
+    pub seats: Vec<SeatSnapshot>,
+    pub sequence: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct SeatSnapshot {
+    pub place: SeatPlace,
+    pub state: SeatState,
+    /// Who holds it, while it is held.
+    pub user: Option<UserId>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EventPage {
+    pub events: Vec<EventSummary>,
+}
+
+#[derive(Clone, Debug)]
+pub struct EventSummary {
+    pub event: Event,
+    pub seat_count: u32,
+    pub area_count: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct JournalRow {
+    pub sequence: u64,
+    pub id: JournalId,
+    pub kind: String,
+    pub at: Time,
+    pub actor: String,
+    pub request_id: String,
+    /// JSON.
+    pub data: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveHold {
+    pub id: HoldId,
+    pub expires_at: Time,
+}

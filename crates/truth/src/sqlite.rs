@@ -1,0 +1,206 @@
+//! The embedded truth: one SQLite file in a data folder.
+//!
+//! One thread writes ([`writer`]), a few read ([`reader`]), one moves the log into the file ([`checkpoint`]). In WAL
+//! mode none of them waits for another, and every commit is synced before anybody hears of it.
+
+mod checkpoint;
+mod codec;
+mod load;
+mod open;
+mod queries;
+mod reader;
+mod store;
+mod verify;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rowlock_core::booking::Booking;
+use rowlock_core::hold::Hold;
+use rowlock_core::org::{ApiKey, Org};
+use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, Stream, Time, UserId};
+
+use self::checkpoint::Checkpointer;
+use self::open::Folder;
+pub use self::open::OpenError;
+use self::reader::Readers;
+use self::writer::Writer;
+use crate::clock::Clock;
+use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
+use crate::verify::{Progress, Report};
+use crate::{Answer, Committed, Failure, ReadResult, Truth};
+
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// Threads that read.
+    pub readers: usize,
+    /// Page cache of the writer.
+    pub cache_mebibytes: u32,
+    #[cfg(feature = "conformance")]
+    pub sabotage: Sabotage,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            readers: 2,
+            cache_mebibytes: 64,
+            #[cfg(feature = "conformance")]
+            sabotage: Sabotage::default(),
+        }
+    }
+}
+
+/// Safeguards that a test can switch off, to show that the suite notices.
+#[cfg(feature = "conformance")]
+#[derive(Clone, Debug, Default)]
+pub struct Sabotage {
+    /// Several truths may open one folder.
+    pub share_folder: bool,
+    /// Rows are loaded before the write lock is taken, so they can be stale when they are written.
+    pub load_before_lock: bool,
+    /// Rows are written whatever version they have.
+    pub no_compare_and_set: bool,
+}
+
+pub struct SqliteTruth {
+    clock: Arc<Clock>,
+    /// `None` when opened for reading only.
+    writer: Option<Writer>,
+    readers: Readers,
+    checkpointer: Option<Checkpointer>,
+    /// Held for as long as the truth lives: one process a folder.
+    _folder: Option<Folder>,
+}
+
+impl SqliteTruth {
+    /// Opens the folder, creating and migrating what is missing. Blocks while it does.
+    pub fn open(dir: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
+        let folder = Folder::lock(dir, &options)?;
+        let connection = folder.connect_writer(&options)?;
+        let clock = Arc::new(Clock::default());
+        let readers = Readers::start(&folder, options.readers)?;
+        let checkpointer = Checkpointer::start(&folder)?;
+        let writer = Writer::start(connection, Arc::clone(&clock), checkpointer.wish(), &options);
+        Ok(Self {
+            clock,
+            writer: Some(writer),
+            readers,
+            checkpointer: Some(checkpointer),
+            _folder: Some(folder),
+        })
+    }
+
+    /// Opens the folder for reading, also while a server has it.
+    pub fn open_read_only(dir: &Path) -> Result<Self, OpenError> {
+        let folder = Folder::existing(dir)?;
+        let readers = Readers::start(&folder, 1)?;
+        Ok(Self { clock: Arc::default(), writer: None, readers, checkpointer: None, _folder: None })
+    }
+
+    fn writer(&self) -> Result<&Writer, Failure> {
+        self.writer.as_ref().ok_or_else(|| Failure::Unavailable("opened for reading only".into()))
+    }
+}
+
+impl Truth for SqliteTruth {
+    fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>> {
+        Box::pin(async move {
+            let size = batch.len();
+            let committed = match self.writer() {
+                Ok(writer) => writer.commit(batch).await,
+                Err(failure) => Err(failure),
+            };
+            committed.unwrap_or_else(|failure| (0..size).map(|_| Err(failure.clone())).collect())
+        })
+    }
+
+    fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>> {
+        self.readers.read(move |db| queries::org(db, id))
+    }
+
+    fn orgs(&self, after: Option<OrgId>, limit: usize) -> Answer<'_, ReadResult<Vec<Org>>> {
+        self.readers.read(move |db| queries::orgs(db, after, limit))
+    }
+
+    fn api_key(&self, id: KeyId) -> Answer<'_, ReadResult<Option<ApiKey>>> {
+        self.readers.read(move |db| queries::api_key(db, id))
+    }
+
+    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
+        self.readers.read(move |db| queries::api_keys(db, org))
+    }
+
+    fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>> {
+        self.readers.read(move |db| queries::events(db, org, after, limit))
+    }
+
+    fn event(&self, id: EventId) -> Answer<'_, ReadResult<Option<EventSnapshot>>> {
+        self.readers.read(move |db| queries::event_snapshot(db, id))
+    }
+
+    fn hold(&self, id: HoldId) -> Answer<'_, ReadResult<Option<Hold>>> {
+        self.readers.read(move |db| queries::hold(db, id))
+    }
+
+    fn booking(&self, id: BookingId) -> Answer<'_, ReadResult<Option<Booking>>> {
+        self.readers.read(move |db| queries::booking(db, id))
+    }
+
+    fn holds_of_user(
+        &self,
+        org: OrgId,
+        user: UserId,
+        after: Option<HoldId>,
+        limit: usize,
+    ) -> Answer<'_, ReadResult<Vec<Hold>>> {
+        self.readers.read(move |db| queries::holds_of_user(db, org, &user, after, limit))
+    }
+
+    fn journal(&self, stream: Stream, after: u64, limit: usize) -> Answer<'_, ReadResult<Vec<JournalRow>>> {
+        self.readers.read(move |db| queries::journal(db, stream, after, limit))
+    }
+
+    fn active_holds(&self) -> Answer<'_, ReadResult<Vec<ActiveHold>>> {
+        self.readers.read(move |db| queries::active_holds(db, Time::from_millis(i64::MAX), usize::MAX))
+    }
+
+    fn due_holds(&self, limit: usize) -> Answer<'_, ReadResult<Vec<ActiveHold>>> {
+        let now = self.clock.now();
+        self.readers.read(move |db| queries::active_holds(db, now, limit))
+    }
+
+    fn sweep_records(&self, limit: usize) -> Answer<'_, ReadResult<usize>> {
+        Box::pin(async move { self.writer()?.sweep_records(limit).await })
+    }
+
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn ping(&self) -> Answer<'_, ReadResult<()>> {
+        Box::pin(async move {
+            if let Some(writer) = &self.writer {
+                writer.ping().await?;
+            }
+            self.readers.read(queries::ping).await
+        })
+    }
+
+    fn verify(&self, progress: Progress) -> Answer<'_, ReadResult<Report>> {
+        self.readers.read(move |db| verify::verify(db, &*progress))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            if let Some(writer) = &self.writer {
+                writer.close().await;
+            }
+            if let Some(checkpointer) = &self.checkpointer {
+                checkpointer.stop();
+            }
+            self.readers.stop();
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! The data folder: its lock, its file, its migrations.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::SqliteOptions;
+
+/// Older versions can corrupt a WAL that is checkpointed while it is written.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_first.sql")];
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the data folder {} can't be used: {source}", path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("the data folder {} is in use by another rowlock process", path.display())]
+    InUse { path: PathBuf },
+    #[error("there is no rowlock data in {}", path.display())]
+    Missing { path: PathBuf },
+    #[error("SQLite {found} is too old, at least 3.51.3 is needed")]
+    OldSqlite { found: &'static str },
+    #[error("the data was written by a newer version of rowlock (schema {found}, this one knows {known})")]
+    NewerSchema { found: usize, known: usize },
+    #[error("the database can't be opened: {0}")]
+    Database(#[from] rusqlite::Error),
+}
+
+/// A data folder, locked for as long as this lives.
+pub(super) struct Folder {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Folder {
+    pub fn lock(dir: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
+        if rusqlite::version_number() < OLDEST_SQLITE {
+            return Err(OpenError::OldSqlite { found: rusqlite::version() });
+        }
+        let unusable = |source| OpenError::Folder { path: dir.to_owned(), source };
+        std::fs::create_dir_all(dir).map_err(unusable)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(dir.join("rowlock.lock"))
+            .map_err(unusable)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            #[cfg(feature = "conformance")]
+            Err(TryLockError::WouldBlock) if options.sabotage.share_folder => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: dir.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(unusable(source)),
+        }
+        let _ = options;
+        Ok(Self { path: dir.to_owned(), _lock: Some(lock) })
+    }
+
+    pub fn existing(dir: &Path) -> Result<Self, OpenError> {
+        let folder = Self { path: dir.to_owned(), _lock: None };
+        if folder.file().is_file() { Ok(folder) } else { Err(OpenError::Missing { path: dir.to_owned() }) }
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.path.join("rowlock.sqlite")
+    }
+
+    pub fn wal_file(&self) -> PathBuf {
+        self.path.join("rowlock.sqlite-wal")
+    }
+
+    pub fn connect_writer(&self, options: &SqliteOptions) -> Result<Connection, OpenError> {
+        let mut db = Connection::open(self.file())?;
+        db.busy_timeout(Duration::from_secs(10))?;
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        // Every commit is on the disk before it is acknowledged.
+        db.pragma_update(None, "synchronous", "FULL")?;
+        // The checkpointer does this, away from the writer.
+        db.pragma_update(None, "wal_autocheckpoint", 0)?;
+        db.pragma_update(None, "cache_size", -i64::from(options.cache_mebibytes) * 1024)?;
+        db.pragma_update(None, "temp_store", "MEMORY")?;
+        migrate(&mut db)?;
+        // Keys are checked by the kernel before and by `verify` after; checking each again costs a tenth of a hold.
+        db.pragma_update(None, "foreign_keys", false)?;
+        Ok(db)
+    }
+
+    pub fn connect_reader(&self) -> Result<Connection, OpenError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(self.file(), flags)?;
+        db.busy_timeout(Duration::from_secs(5))?;
+        db.set_prepared_statement_cache_capacity(64);
+        Ok(db)
+    }
+
+    pub fn connect_checkpointer(&self) -> Result<Connection, OpenError> {
+        let db = Connection::open(self.file())?;
+        db.busy_timeout(Duration::from_millis(0))?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        db.pragma_update(None, "wal_autocheckpoint", 0)?;
+        Ok(db)
+    }
+}
+
+/// Brings the schema up to date. The file itself says how many migrations it has had.
+fn migrate(db: &mut Connection) -> Result<(), OpenError> {
+    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let done: usize = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if done > MIGRATIONS.len() {
+        return Err(OpenError::NewerSchema { found: done, known: MIGRATIONS.len() });
+    }
+    for migration in &MIGRATIONS[done..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len())?;
+    transaction.commit()?;
+    Ok(())
+}

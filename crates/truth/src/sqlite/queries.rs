@@ -1,0 +1,190 @@
+//! The reads.
+
+use rowlock_core::booking::Booking;
+use rowlock_core::hold::Hold;
+use rowlock_core::org::{ApiKey, Org};
+use rowlock_core::seat::SeatPlace;
+use rowlock_core::text::Row as SeatRow;
+use rowlock_core::{BookingId, EventId, HoldId, JournalId, KeyId, OrgId, Stream, Time, UserId};
+use rusqlite::{Connection, Params, Row};
+
+use super::codec::{
+    self, AFTER_BOOKING, AFTER_HOLD, AREA_COLUMNS, BOOKING_COLUMNS, EVENT_COLUMNS, HOLD_COLUMNS, KEY_COLUMNS,
+    ORG_COLUMNS, SEAT_COLUMNS, StoreError, Stored,
+};
+use super::load::{read_event, tickets};
+use crate::read::{ActiveHold, EventPage, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
+
+/// Before every id, for the first page.
+const FIRST: [u8; 16] = [0; 16];
+
+fn all<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl Fn(&Row) -> Stored<T>,
+) -> Stored<Vec<T>> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn first<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl Fn(&Row) -> Stored<T>,
+) -> Stored<Option<T>> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    rows.next()?.map(read).transpose()
+}
+
+pub(super) fn ping(db: &Connection) -> Stored<()> {
+    first(db, "SELECT count(*) FROM streams WHERE key < 0", [], |_| Ok(())).map(drop)
+}
+
+pub(super) fn org(db: &Connection, id: OrgId) -> Stored<Option<Org>> {
+    let sql = format!("SELECT {ORG_COLUMNS} FROM organizations WHERE id = ?1");
+    first(db, &sql, [id.as_bytes()], codec::org)
+}
+
+pub(super) fn orgs(db: &Connection, after: Option<OrgId>, limit: usize) -> Stored<Vec<Org>> {
+    let sql = format!("SELECT {ORG_COLUMNS} FROM organizations WHERE id > ?1 ORDER BY id LIMIT ?2");
+    let after = after.map_or(FIRST, |id| *id.as_bytes());
+    all(db, &sql, (after, limit), codec::org)
+}
+
+pub(super) fn api_key(db: &Connection, id: KeyId) -> Stored<Option<ApiKey>> {
+    let sql = format!("SELECT {KEY_COLUMNS} FROM api_keys WHERE id = ?1");
+    first(db, &sql, [id.as_bytes()], codec::api_key)
+}
+
+pub(super) fn api_keys(db: &Connection, org: OrgId) -> Stored<Vec<ApiKey>> {
+    let sql = format!("SELECT {KEY_COLUMNS} FROM api_keys WHERE org_id = ?1 ORDER BY id");
+    all(db, &sql, [org.as_bytes()], codec::api_key)
+}
+
+pub(super) fn events(db: &Connection, org: OrgId, after: Option<EventId>, limit: usize) -> Stored<EventPage> {
+    let sql = format!(
+        "SELECT {EVENT_COLUMNS}, (SELECT count(*) FROM areas WHERE event_key = key)
+         FROM events WHERE org_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+    );
+    let after = after.map_or(FIRST, |id| *id.as_bytes());
+    let events = all(db, &sql, (org.as_bytes(), after, limit), |row| {
+        let (event, _, seat_count) = codec::event(row)?;
+        Ok(EventSummary { event, seat_count, area_count: row.get(9)? })
+    })?;
+    Ok(EventPage { events })
+}
+
+/// Everything of an event as of one moment: all the reads see the same commit.
+pub(super) fn event_snapshot(db: &Connection, id: EventId) -> Stored<Option<EventSnapshot>> {
+    let transaction = db.unchecked_transaction()?;
+    let sql = format!("SELECT {EVENT_COLUMNS} FROM events WHERE id = ?1");
+    let Some((key, row)) = read_event(db, &sql, id.as_bytes())? else { return Ok(None) };
+    let sequence =
+        first(db, "SELECT seq FROM streams WHERE id = ?1", [id.as_bytes()], |row| Ok(row.get(0)?))?;
+    let sql = format!("SELECT {AREA_COLUMNS} FROM areas WHERE event_key = ?1 ORDER BY position");
+    let areas = all(db, &sql, [key], |row| Ok(codec::area(row, id)?.0))?;
+    let sql = format!(
+        "SELECT {SEAT_COLUMNS}, s.block, s.row, s.number, s.x, s.y, h.user_id
+         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id WHERE s.event_key = ?1 ORDER BY s.ordinal"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query([key])?;
+    let mut seats: Vec<SeatSnapshot> = Vec::with_capacity(row.seat_count as usize);
+    while let Some(seat) = rows.next()? {
+        let block = row.blocks.get(seat.get::<_, usize>(6)?).ok_or(StoreError::Corrupt("a block"))?.id;
+        let name = codec::text(seat, 7)?;
+        // Neighbours share a row: one allocation serves all of them.
+        let seat_row = match seats.last() {
+            Some(last) if last.place.row.as_str() == name => last.place.row.clone(),
+            _ => SeatRow::new(name).map_err(|_| StoreError::Corrupt("a row"))?,
+        };
+        let (number, x, y) = (seat.get(8)?, seat.get(9)?, seat.get(10)?);
+        let (value, _) = codec::seat(seat)?;
+        let place = SeatPlace { block, row: seat_row, number, tier: value.tier, x, y };
+        seats.push(SeatSnapshot { place, state: value.state, user: codec::optional_user(seat, 11)? });
+    }
+    drop(rows);
+    drop(statement);
+    transaction.finish()?;
+    Ok(Some(EventSnapshot { row, areas, seats, sequence: sequence.unwrap_or(0) }))
+}
+
+pub(super) fn hold(db: &Connection, id: HoldId) -> Stored<Option<Hold>> {
+    let sql = format!(
+        "SELECT {HOLD_COLUMNS}, e.id, e.org_id, e.currency
+         FROM holds h JOIN events e ON e.key = h.event_key WHERE h.id = ?1"
+    );
+    first(db, &sql, [id.as_bytes()], hold_row)
+}
+
+fn hold_row(row: &Row) -> Stored<Hold> {
+    Ok(codec::hold(row, codec::event_ref(row, AFTER_HOLD)?)?.0)
+}
+
+/// The active holds of a user, by id.
+pub(super) fn holds_of_user(
+    db: &Connection,
+    org: OrgId,
+    user: &UserId,
+    after: Option<HoldId>,
+    limit: usize,
+) -> Stored<Vec<Hold>> {
+    let sql = format!(
+        "SELECT {HOLD_COLUMNS}, e.id, e.org_id, e.currency
+         FROM holds h JOIN events e ON e.key = h.event_key
+         WHERE h.status = 0 AND h.user_id = ?1 AND e.org_id = ?2 AND h.id > ?3 ORDER BY h.id LIMIT ?4"
+    );
+    let after = after.map_or(FIRST, |id| *id.as_bytes());
+    all(db, &sql, (user.as_str(), org.as_bytes(), after, limit), hold_row)
+}
+
+pub(super) fn booking(db: &Connection, id: BookingId) -> Stored<Option<Booking>> {
+    let transaction = db.unchecked_transaction()?;
+    let sql = format!(
+        "SELECT {BOOKING_COLUMNS}, e.id, e.org_id, e.currency
+         FROM bookings b JOIN events e ON e.key = b.event_key WHERE b.id = ?1"
+    );
+    let booking = first(db, &sql, [id.as_bytes()], |row| {
+        Ok(codec::booking(row, codec::event_ref(row, AFTER_BOOKING)?)?.0)
+    })?;
+    let Some(mut booking) = booking else { return Ok(None) };
+    booking.tickets = tickets(db, id)?;
+    transaction.finish()?;
+    Ok(Some(booking))
+}
+
+pub(super) fn journal(db: &Connection, stream: Stream, after: u64, limit: usize) -> Stored<Vec<JournalRow>> {
+    let sql = "SELECT j.seq, j.id, j.kind, j.at, j.actor, j.request_id, j.data
+               FROM journal j JOIN streams s ON s.key = j.stream_key
+               WHERE s.id = ?1 AND j.seq > ?2 ORDER BY j.seq LIMIT ?3";
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    all(db, sql, (stream.bytes(), after, limit), |row| {
+        Ok(JournalRow {
+            sequence: row.get(0)?,
+            id: JournalId::from_uuid(codec::uuid(row, 1)?),
+            kind: row.get(2)?,
+            at: codec::time(row, 3)?,
+            actor: row.get(4)?,
+            request_id: row.get(5)?,
+            data: row.get(6)?,
+        })
+    })
+}
+
+/// Holds that are active by their row and end at `until` or before.
+pub(super) fn active_holds(db: &Connection, until: Time, limit: usize) -> Stored<Vec<ActiveHold>> {
+    let sql =
+        "SELECT id, expires_at FROM holds WHERE status = 0 AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    all(db, sql, (until.millis(), limit), |row| {
+        Ok(ActiveHold { id: HoldId::from_uuid(codec::uuid(row, 0)?), expires_at: codec::time(row, 1)? })
+    })
+}

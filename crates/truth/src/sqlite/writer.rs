@@ -1,0 +1,251 @@
+//! The one thread that writes. A batch is one transaction: all of it is durable, or none of it happened.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use parking_lot::Mutex;
+use rowlock_core::decide::Executed;
+use rowlock_core::{Fact, Refusal, Request, execute};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::SqliteOptions;
+use super::checkpoint::Wish;
+use super::codec::{StoreError, Stored};
+use super::load::Loader;
+use super::store::Store;
+use crate::clock::Clock;
+use crate::id_source::TimeOrderedIds;
+use crate::{Committed, Failure};
+
+type Results = Vec<Result<Committed, Failure>>;
+
+enum Work {
+    Commit(Vec<Request>, oneshot::Sender<Results>),
+    SweepRecords(usize, oneshot::Sender<Result<usize, Failure>>),
+    Ping(oneshot::Sender<()>),
+    Close,
+}
+
+/// The handle of the writing thread.
+pub(super) struct Writer {
+    work: mpsc::Sender<Work>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub fn start(db: Connection, clock: Arc<Clock>, wish: Wish, options: &SqliteOptions) -> Self {
+        let (work, queue) = mpsc::channel();
+        let options = options.clone();
+        let thread = thread::Builder::new()
+            .name("rowlock-writer".into())
+            .spawn(move || run(&db, &clock, &wish, &options, &queue))
+            .expect("a thread can be started");
+        Self { work, thread: Mutex::new(Some(thread)) }
+    }
+
+    pub async fn commit(&self, batch: Vec<Request>) -> Result<Results, Failure> {
+        self.ask(|answer| Work::Commit(batch, answer)).await
+    }
+
+    pub async fn sweep_records(&self, limit: usize) -> Result<usize, Failure> {
+        self.ask(|answer| Work::SweepRecords(limit, answer)).await?
+    }
+
+    pub async fn ping(&self) -> Result<(), Failure> {
+        self.ask(Work::Ping).await
+    }
+
+    async fn ask<T>(&self, work: impl FnOnce(oneshot::Sender<T>) -> Work) -> Result<T, Failure> {
+        let gone = || Failure::Unavailable("the writer has stopped".into());
+        let (answer, answered) = oneshot::channel();
+        self.work.send(work(answer)).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())
+    }
+
+    /// Lets the thread finish its queue and waits for it.
+    pub async fn close(&self) {
+        let _ = self.work.send(Work::Close);
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!("the writer ended badly");
+            }
+        }
+    }
+}
+
+fn run(db: &Connection, clock: &Clock, wish: &Wish, options: &SqliteOptions, queue: &mpsc::Receiver<Work>) {
+    let mut session = match Session::new(db, clock, options) {
+        Ok(session) => session,
+        Err(error) => return tracing::error!(%error, "the writer could not prepare its statements"),
+    };
+    while let Ok(work) = queue.recv() {
+        match work {
+            Work::Commit(batch, answer) => {
+                let results = session.commit(&batch);
+                let _ = answer.send(results);
+            }
+            Work::SweepRecords(limit, answer) => {
+                let _ = answer.send(session.sweep_records(limit).map_err(Failure::from));
+            }
+            Work::Ping(answer) => {
+                let _ = answer.send(());
+            }
+            Work::Close => return,
+        }
+        wish.grant(db);
+    }
+}
+
+/// What the thread works with: prepared statements and exact memories of small rows.
+struct Session<'c> {
+    db: &'c Connection,
+    clock: &'c Clock,
+    loader: Loader<'c>,
+    store: Store<'c>,
+    ids: TimeOrderedIds,
+    load_before_lock: bool,
+}
+
+impl<'c> Session<'c> {
+    fn new(db: &'c Connection, clock: &'c Clock, options: &SqliteOptions) -> Stored<Self> {
+        #[cfg(feature = "conformance")]
+        let (compare, load_before_lock) =
+            (!options.sabotage.no_compare_and_set, options.sabotage.load_before_lock);
+        #[cfg(not(feature = "conformance"))]
+        let (compare, load_before_lock) = (true, false);
+        let _ = options;
+        db.set_prepared_statement_cache_capacity(64);
+        Ok(Self {
+            db,
+            clock,
+            loader: Loader::new(db)?,
+            store: Store::new(db, compare)?,
+            ids: TimeOrderedIds::default(),
+            load_before_lock,
+        })
+    }
+
+    /// Commits a batch whole. If that fails for one command's sake, each is tried alone, so that only it suffers.
+    fn commit(&mut self, batch: &[Request]) -> Results {
+        match self.attempt(batch) {
+            Ok(results) => results,
+            Err(error) if batch.len() == 1 || error.is_outage() => {
+                tracing::error!(error = %error.what(), commands = batch.len(), "a batch could not be committed");
+                batch.iter().map(|_| Err(error.failure())).collect()
+            }
+            Err(error) => {
+                tracing::warn!(error = %error.what(), commands = batch.len(), "committing a batch one by one");
+                batch.iter().flat_map(|request| self.commit(std::slice::from_ref(request))).collect()
+            }
+        }
+    }
+
+    fn attempt(&mut self, batch: &[Request]) -> Result<Results, AttemptError> {
+        // A panic in the kernel is an assertion about this batch: it must not take the thread with it.
+        let attempt = catch_unwind(AssertUnwindSafe(|| self.transaction(batch)));
+        let error = match attempt {
+            Ok(Ok(results)) => return Ok(results),
+            Ok(Err(error)) => AttemptError::Store(error),
+            Err(panic) => AttemptError::Panic(panic_text(&*panic)),
+        };
+        if !self.db.is_autocommit()
+            && let Err(error) = self.db.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction could not be rolled back");
+        }
+        self.loader.events.clear();
+        self.store.forget();
+        Err(error)
+    }
+
+    fn transaction(&mut self, batch: &[Request]) -> Stored<Results> {
+        let stale = if self.load_before_lock { Some(self.stale_slice(batch)?) } else { None };
+        self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let now = self.clock.now();
+        let mut slice = match stale {
+            Some(slice) => slice,
+            None => self.loader.slice(batch, now)?,
+        };
+        let executed: Vec<Result<Executed, Refusal>> =
+            batch.iter().map(|request| execute(&mut slice, request, now, &mut self.ids)).collect();
+        let facts: Vec<(&Request, &Fact)> = batch
+            .iter()
+            .zip(&executed)
+            .filter_map(|(request, executed)| Some((request, executed.as_ref().ok()?)))
+            .flat_map(|(request, executed)| executed.facts.iter().map(move |fact| (request, fact)))
+            .collect();
+        let sequences = if facts.is_empty() && slice.fresh_records().next().is_none() {
+            Vec::new()
+        } else {
+            self.store.write(&slice, &mut self.loader.events, now)?;
+            self.store.append(&facts, now, &mut self.ids)?
+        };
+        self.db.prepare_cached("COMMIT")?.execute([])?;
+        self.store.trim();
+        Ok(answers(executed, sequences))
+    }
+
+    /// For the test that shows what the lock and the version are good for: what is read here is old when it is used.
+    fn stale_slice(&mut self, batch: &[Request]) -> Stored<rowlock_core::Slice> {
+        self.store.forget();
+        let slice = self.loader.slice(batch, self.clock.now())?;
+        thread::sleep(std::time::Duration::from_millis(2));
+        Ok(slice)
+    }
+
+    fn sweep_records(&self, limit: usize) -> Stored<usize> {
+        let mut statement = self.db.prepare_cached(
+            "DELETE FROM idempotency_records WHERE (org_id, actor, key) IN
+                 (SELECT org_id, actor, key FROM idempotency_records WHERE expires_at <= ?1 LIMIT ?2)",
+        )?;
+        Ok(statement.execute((self.clock.now().millis(), limit))?)
+    }
+}
+
+/// Pairs each command's facts with the sequences they got.
+fn answers(executed: Vec<Result<Executed, Refusal>>, sequences: Vec<u64>) -> Results {
+    let mut sequences = sequences.into_iter();
+    executed
+        .into_iter()
+        .map(|executed| {
+            let Executed { facts, outcome, replayed } = executed?;
+            let facts = facts
+                .into_iter()
+                .map(|fact| (sequences.next().expect("every fact has a sequence"), fact))
+                .collect();
+            Ok(Committed { outcome, replayed, facts })
+        })
+        .collect()
+}
+
+enum AttemptError {
+    Store(StoreError),
+    Panic(String),
+}
+
+impl AttemptError {
+    fn is_outage(&self) -> bool {
+        matches!(self, AttemptError::Store(error) if error.is_outage())
+    }
+
+    fn what(&self) -> String {
+        match self {
+            AttemptError::Store(error) => error.to_string(),
+            AttemptError::Panic(text) => text.clone(),
+        }
+    }
+
+    fn failure(&self) -> Failure {
+        if self.is_outage() { Failure::Unavailable(self.what()) } else { Failure::Broken(self.what()) }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
+}
