@@ -1,0 +1,351 @@
+//! The one write path: refuse early, queue in the lane, commit, apply, answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use rowlock_core::booking::Booking;
+use rowlock_core::fact::Stream;
+use rowlock_core::hold::Hold;
+use rowlock_core::org::{ApiKey, Org};
+use rowlock_core::{
+    BookingId, Command, EventId, Fact, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Time, UserId,
+};
+use rowlock_truth::read::{EventPage, JournalRow};
+use rowlock_truth::{Committed, Truth};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::expiry::{self, Expiry};
+use crate::hot::{HotTier, LiveEvent};
+use crate::lane::{Committal, Lane};
+use crate::metrics::Metrics;
+
+/// API keys kept in memory at most.
+const MAX_CACHED_KEYS: usize = 100_000;
+
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Commands that may wait in the lane. One more is answered «busy» at once.
+    pub lane_capacity: usize,
+    /// Events in memory at most.
+    pub hot_events: usize,
+    /// The hot tier refuses a held seat only when its hold lasts at least this much longer.
+    pub refusal_margin: Duration,
+    /// How often the truth is asked for expired holds that nobody ended.
+    pub sweep_every: Duration,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            lane_capacity: 8192,
+            hot_events: 1024,
+            refusal_margin: Duration::from_secs(2),
+            sweep_every: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The answer to a command that went through.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub outcome: Outcome,
+    /// The recorded answer to an earlier request with the same idempotency key.
+    pub replayed: bool,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The lane is full.
+    #[error("too many requests are waiting")]
+    Busy,
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    #[error("the command failed: {0}")]
+    Broken(String),
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+impl From<rowlock_truth::Failure> for Failure {
+    fn from(failure: rowlock_truth::Failure) -> Self {
+        match failure {
+            rowlock_truth::Failure::Refused(refusal) => Failure::Refused(refusal),
+            rowlock_truth::Failure::Unavailable(why) => Failure::Unavailable(why),
+            rowlock_truth::Failure::Broken(why) => Failure::Broken(why),
+        }
+    }
+}
+
+/// The engine. Cheap to clone: all clones are one.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    truth: Arc<dyn Truth>,
+    tiers: Arc<Tiers>,
+    lane: Lane,
+    options: EngineOptions,
+    metrics: Metrics,
+    stopping: watch::Sender<bool>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What follows the committed facts in this process.
+struct Tiers {
+    hot: HotTier,
+    expiry: Expiry,
+    keys: RwLock<Keys>,
+    metrics: Metrics,
+}
+
+#[derive(Default)]
+struct Keys {
+    known: FxHashMap<KeyId, ApiKey>,
+    /// Kept so that a read that began before a revocation can't bring the key back.
+    revoked: FxHashSet<KeyId>,
+}
+
+impl Engine {
+    /// Starts the lane and the reaper on a truth. Must be called on a Tokio runtime.
+    pub async fn start(truth: Arc<dyn Truth>, options: EngineOptions) -> Result<Self, Failure> {
+        let metrics = Metrics::new();
+        let tiers = Arc::new(Tiers {
+            hot: HotTier::new(Arc::clone(&truth), options.hot_events),
+            expiry: Expiry::default(),
+            keys: RwLock::default(),
+            metrics: metrics.clone(),
+        });
+        let committal: Arc<dyn Committal> = Arc::clone(&tiers) as Arc<dyn Committal>;
+        let (lane, lane_task) =
+            Lane::start(Arc::clone(&truth), committal, options.lane_capacity, metrics.clone());
+        let sweep_every = options.sweep_every;
+        let inner = Inner {
+            truth,
+            tiers,
+            lane,
+            options,
+            metrics,
+            stopping: watch::Sender::new(false),
+            tasks: Mutex::new(vec![lane_task]),
+        };
+        let engine = Self { inner: Arc::new(inner) };
+        engine.expiry().fill(engine.truth().active_holds().await?);
+        let reaper = tokio::spawn(expiry::reap(engine.clone(), sweep_every));
+        engine.inner.tasks.lock().push(reaper);
+        Ok(engine)
+    }
+
+    /// Carries out a command, durably, or says why not.
+    pub async fn execute(&self, request: Request) -> Result<Reply, Failure> {
+        let is_hold = matches!(request.command, Command::Hold(_) | Command::Book { .. });
+        if is_hold {
+            self.inner.metrics.attempts.increment(1);
+        }
+        let result = match self.refuse_early(&request).await {
+            Some(refusal) => {
+                self.inner.metrics.early_conflicts.increment(1);
+                Err(Failure::Refused(refusal))
+            }
+            None => self.inner.lane.submit(request).await,
+        };
+        match &result {
+            Err(Failure::Refused(Refusal::SeatsTaken { .. } | Refusal::AreaFull { .. })) if is_hold => {
+                self.inner.metrics.conflicts.increment(1);
+            }
+            Err(Failure::Busy) => self.inner.metrics.lane_full.increment(1),
+            _ => {}
+        }
+        result
+    }
+
+    /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
+    /// only the truth knows, so it always goes down.
+    async fn refuse_early(&self, request: &Request) -> Option<Refusal> {
+        let Command::Hold(places) = &request.command else { return None };
+        if request.idempotency.is_some() {
+            return None;
+        }
+        let live = self.inner.tiers.hot.get(places.event).await.ok()??;
+        if live.org() != request.org {
+            return None;
+        }
+        let now = self.now();
+        let margin = self.inner.options.refusal_margin.as_millis() as i64;
+        let event = live.read();
+        let surely_taken = |seat: &&SeatId| {
+            event
+                .ordinal(**seat)
+                .is_some_and(|ordinal| event.surely_taken(ordinal, &places.user, now, margin))
+        };
+        let seats: Vec<SeatId> = places.seats.iter().filter(surely_taken).copied().collect();
+        if seats.is_empty() || !event.event().policy.sells_at(now) {
+            return None;
+        }
+        Some(Refusal::SeatsTaken { seats })
+    }
+
+    /// The event as this process sees it, loaded if need be. Another org's event does not exist.
+    pub async fn event(&self, org: OrgId, id: EventId) -> Result<Arc<LiveEvent>, Failure> {
+        match self.inner.tiers.hot.get(id).await? {
+            Some(live) if live.org() == org => Ok(live),
+            _ => Err(Refusal::UnknownEvent { event: id }.into()),
+        }
+    }
+
+    pub async fn events(
+        &self,
+        org: OrgId,
+        after: Option<EventId>,
+        limit: usize,
+    ) -> Result<EventPage, Failure> {
+        Ok(self.truth().events(org, after, limit).await?)
+    }
+
+    /// The hold as the truth has it. One past its time reads as expired, tidied or not.
+    pub async fn hold(&self, org: OrgId, id: HoldId) -> Result<Hold, Failure> {
+        let unknown = Refusal::UnknownHold { hold: id };
+        let hold = self.truth().hold(id).await?.filter(|hold| hold.org == org).ok_or(unknown)?;
+        Ok(self.as_of_now(hold))
+    }
+
+    pub async fn holds_of_user(
+        &self,
+        org: OrgId,
+        user: UserId,
+        after: Option<HoldId>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, Failure> {
+        let holds = self.truth().holds_of_user(org, user, after, limit).await?;
+        Ok(holds.into_iter().map(|hold| self.as_of_now(hold)).collect())
+    }
+
+    fn as_of_now(&self, mut hold: Hold) -> Hold {
+        if hold.is_due(self.now()) {
+            hold.status = rowlock_core::hold::HoldStatus::Expired;
+            hold.ended_at = Some(hold.expires_at);
+        }
+        hold
+    }
+
+    pub async fn booking(&self, org: OrgId, id: BookingId) -> Result<Booking, Failure> {
+        let unknown = Refusal::UnknownBooking { booking: id };
+        Ok(self.truth().booking(id).await?.filter(|booking| booking.org == org).ok_or(unknown)?)
+    }
+
+    /// A page of an event's journal, in sequence, from behind `after`.
+    pub async fn journal(
+        &self,
+        org: OrgId,
+        event: EventId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<JournalRow>, Failure> {
+        self.event(org, event).await?;
+        Ok(self.truth().journal(Stream::Event(event), after, limit).await?)
+    }
+
+    pub async fn org(&self, id: OrgId) -> Result<Org, Failure> {
+        Ok(self.truth().org(id).await?.ok_or(Refusal::UnknownOrg { org: id })?)
+    }
+
+    pub async fn orgs(&self, after: Option<OrgId>, limit: usize) -> Result<Vec<Org>, Failure> {
+        Ok(self.truth().orgs(after, limit).await?)
+    }
+
+    pub async fn api_keys(&self, org: OrgId) -> Result<Vec<ApiKey>, Failure> {
+        Ok(self.truth().api_keys(org).await?)
+    }
+
+    /// An API key that is in force. Called for every request that comes with one.
+    pub async fn api_key(&self, id: KeyId) -> Result<Option<ApiKey>, Failure> {
+        if let Some(key) = self.inner.tiers.keys.read().known.get(&id) {
+            return Ok(Some(key.clone()));
+        }
+        let Some(key) = self.truth().api_key(id).await?.filter(|key| key.revoked_at.is_none()) else {
+            return Ok(None);
+        };
+        let mut keys = self.inner.tiers.keys.write();
+        if keys.revoked.contains(&id) {
+            return Ok(None);
+        }
+        if keys.known.len() >= MAX_CACHED_KEYS {
+            keys.known.clear();
+        }
+        keys.known.insert(id, key.clone());
+        Ok(Some(key))
+    }
+
+    pub fn now(&self) -> Time {
+        self.inner.truth.now()
+    }
+
+    /// Whether commands can be carried out: the truth answers and the engine is not stopping.
+    pub async fn ready(&self) -> Result<(), Failure> {
+        if self.is_stopping() {
+            return Err(Failure::Stopping);
+        }
+        Ok(self.truth().ping().await?)
+    }
+
+    /// Commands waiting, and how many may.
+    pub fn lane_depth(&self) -> (usize, usize) {
+        (self.inner.lane.depth(), self.inner.options.lane_capacity)
+    }
+
+    /// Finishes everything that was accepted, then closes the truth.
+    pub async fn stop(&self) {
+        self.inner.stopping.send_replace(true);
+        self.inner.lane.stop();
+        let tasks: Vec<_> = self.inner.tasks.lock().drain(..).collect();
+        for task in tasks {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task of the engine ended badly");
+            }
+        }
+        self.truth().close().await;
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        *self.inner.stopping.borrow()
+    }
+
+    pub(crate) async fn stopping(&self) {
+        let _ = self.inner.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    pub(crate) fn truth(&self) -> &dyn Truth {
+        &*self.inner.truth
+    }
+
+    pub(crate) fn expiry(&self) -> &Expiry {
+        &self.inner.tiers.expiry
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+}
+
+impl Committal for Tiers {
+    fn committed(&self, committed: &Committed) {
+        for (sequence, fact) in &committed.facts {
+            if let Stream::Event(event) = fact.stream() {
+                self.hot.apply(event, *sequence, fact);
+            }
+            self.expiry.apply(fact);
+            self.metrics.count(fact);
+            if let Fact::ApiKeyRevoked(revoked) = fact {
+                let mut keys = self.keys.write();
+                keys.revoked.insert(revoked.key);
+                keys.known.remove(&revoked.key);
+            }
+        }
+    }
+}

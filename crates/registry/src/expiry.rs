@@ -1,0 +1,163 @@
+//! Ending holds on time.
+//!
+//! An ordered set of every active hold's expiry, and a task that sleeps until the first of them. The set may be
+//! wrong without harm: the kernel decides whether a hold is over, and a sweep of the truth finds what the set missed.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rowlock_core::fact::Fact;
+use rowlock_core::{Actor, Command, HoldId, OrgId, Request, Time};
+use rowlock_truth::read::ActiveHold;
+use tokio::sync::Notify;
+
+use crate::engine::{Engine, Failure};
+
+/// Holds that one run of the reaper ends at most, so that buyers share the lane.
+pub const REAPER_BATCH: usize = 256;
+/// How soon the reaper tries again what it could not do.
+const RETRY: Duration = Duration::from_millis(100);
+
+type Entry = (Time, HoldId);
+
+#[derive(Default)]
+pub struct Expiry {
+    set: Mutex<BTreeSet<Entry>>,
+    earlier: Notify,
+}
+
+impl Expiry {
+    pub fn fill(&self, holds: impl IntoIterator<Item = ActiveHold>) {
+        self.set.lock().extend(holds.into_iter().map(|hold| (hold.expires_at, hold.id)));
+        self.earlier.notify_one();
+    }
+
+    pub fn len(&self) -> usize {
+        self.set.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Follows a committed fact.
+    pub fn apply(&self, fact: &Fact) {
+        match fact {
+            Fact::HoldCreated(hold) => self.add((hold.expires_at, hold.id)),
+            Fact::HoldExtended(moved) => {
+                self.set.lock().remove(&(moved.previous_expires_at, moved.hold));
+                self.add((moved.expires_at, moved.hold));
+            }
+            Fact::HoldConfirmed(sold) => self.remove(&(sold.expires_at, sold.hold)),
+            Fact::HoldReleased(part) | Fact::HoldExpired(part) if part.ended => {
+                self.remove(&(part.expires_at, part.hold));
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&self, entry: Entry) {
+        let mut set = self.set.lock();
+        let is_first = set.first().is_none_or(|first| entry < *first);
+        set.insert(entry);
+        if is_first {
+            self.earlier.notify_one();
+        }
+    }
+
+    fn remove(&self, entry: &Entry) {
+        self.set.lock().remove(entry);
+    }
+
+    fn first(&self) -> Option<Time> {
+        self.set.lock().first().map(|(at, _)| *at)
+    }
+
+    fn pop_due(&self, now: Time) -> Vec<Entry> {
+        let mut set = self.set.lock();
+        let mut due = Vec::new();
+        while due.len() < REAPER_BATCH
+            && let Some(first) = set.first().filter(|(at, _)| *at <= now).copied()
+        {
+            set.remove(&first);
+            due.push(first);
+        }
+        due
+    }
+}
+
+/// Runs until the engine stops.
+pub async fn reap(engine: Engine, sweep_every: Duration) {
+    let mut next_sweep = Instant::now();
+    while !engine.is_stopping() {
+        if next_sweep <= Instant::now() {
+            next_sweep = Instant::now() + sweep_every;
+            sweep(&engine).await;
+        }
+        let wait = match engine.expiry().first() {
+            Some(first) => Duration::from_millis(first.millis_since(engine.now()) as u64),
+            None => sweep_every,
+        };
+        let wait = wait.min(next_sweep.saturating_duration_since(Instant::now()));
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = engine.expiry().earlier.notified() => {}
+            () = engine.stopping() => return,
+        }
+        run(&engine).await;
+    }
+}
+
+async fn run(engine: &Engine) {
+    let began = Instant::now();
+    let due = engine.expiry().pop_due(engine.now());
+    if due.is_empty() {
+        return;
+    }
+    let left = end_all(engine, due).await;
+    if !left.is_empty() {
+        engine.expiry().set.lock().extend(left);
+        tokio::time::sleep(RETRY).await;
+    }
+    engine.metrics().reaper_run(began.elapsed(), engine.now());
+}
+
+/// Ends holds through the lane, like every other command, and returns those that must be tried again.
+async fn end_all(engine: &Engine, due: Vec<Entry>) -> Vec<Entry> {
+    let mut ending = tokio::task::JoinSet::new();
+    for entry in due {
+        let engine = engine.clone();
+        ending.spawn(async move {
+            let request = Request {
+                org: OrgId::from_uuid(uuid::Uuid::nil()),
+                actor: Actor::System,
+                request_id: "reaper".into(),
+                idempotency: None,
+                command: Command::Expire { hold: entry.1 },
+            };
+            match engine.execute(request).await {
+                Err(Failure::Busy | Failure::Unavailable(_)) => Some(entry),
+                Err(Failure::Broken(why)) => {
+                    tracing::error!(hold = %entry.1, why, "a hold could not be ended");
+                    None
+                }
+                Ok(_) | Err(Failure::Refused(_) | Failure::Stopping) => None,
+            }
+        });
+    }
+    ending.join_all().await.into_iter().flatten().collect()
+}
+
+/// The safety net: asks the truth for holds past their time, whatever the set says.
+async fn sweep(engine: &Engine) {
+    let began = Instant::now();
+    match engine.truth().due_holds(REAPER_BATCH).await {
+        Ok(due) => engine.expiry().fill(due),
+        Err(error) => tracing::warn!(%error, "the sweep for expired holds failed"),
+    }
+    if let Err(error) = engine.truth().sweep_records(REAPER_BATCH).await {
+        tracing::warn!(%error, "the sweep for old idempotency records failed");
+    }
+    engine.metrics().reaper_run(began.elapsed(), engine.now());
+}

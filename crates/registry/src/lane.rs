@@ -1,0 +1,106 @@
+//! A lane: the queue in front of the truth, and the task that empties it.
+//!
+//! The task takes whatever has queued up while the last batch was being committed. There is no timer: an idle lane
+//! commits a single command at once, a busy one commits hundreds together.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use rowlock_core::Request;
+use rowlock_truth::{Committed, MAX_BATCH, Truth};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::engine::{Failure, Reply};
+use crate::metrics::Metrics;
+
+type Answer = Result<Reply, Failure>;
+
+struct Job {
+    request: Request,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// The sending side of a lane. Closed and emptied at shutdown.
+pub struct Lane {
+    jobs: mpsc::Sender<Job>,
+    stop: tokio::sync::watch::Sender<bool>,
+}
+
+/// What happens with the facts of a batch once they are durable, before anybody is answered.
+pub trait Committal: Send + Sync + 'static {
+    fn committed(&self, committed: &Committed);
+}
+
+impl Lane {
+    /// Starts the lane. The handle ends when the lane was stopped and is empty.
+    pub fn start(
+        truth: Arc<dyn Truth>,
+        committal: Arc<dyn Committal>,
+        capacity: usize,
+        metrics: Metrics,
+    ) -> (Self, JoinHandle<()>) {
+        let (jobs, queue) = mpsc::channel(capacity);
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let task = tokio::spawn(run(truth, committal, queue, stopped, metrics));
+        (Self { jobs, stop }, task)
+    }
+
+    /// Queues a request and waits for its answer. A full lane refuses at once.
+    pub async fn submit(&self, request: Request) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.try_send(Job { request, answer }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Failure::Busy,
+            mpsc::error::TrySendError::Closed(_) => Failure::Stopping,
+        })?;
+        answered.await.unwrap_or(Err(Failure::Stopping))
+    }
+
+    pub fn depth(&self) -> usize {
+        self.jobs.max_capacity() - self.jobs.capacity()
+    }
+
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+async fn run(
+    truth: Arc<dyn Truth>,
+    committal: Arc<dyn Committal>,
+    mut queue: mpsc::Receiver<Job>,
+    mut stopped: tokio::sync::watch::Receiver<bool>,
+    metrics: Metrics,
+) {
+    let mut jobs = Vec::with_capacity(MAX_BATCH);
+    loop {
+        tokio::select! {
+            biased;
+            taken = queue.recv_many(&mut jobs, MAX_BATCH) => if taken == 0 { return },
+            // Nothing new comes in after this; what is queued is still taken above.
+            _ = stopped.wait_for(|stop| *stop), if !queue.is_closed() => {
+                queue.close();
+                continue;
+            }
+        }
+        metrics.lane_depth.set(queue.len() as f64);
+        metrics.batch_size.record(jobs.len() as f64);
+        let (requests, answers): (Vec<_>, Vec<_>) =
+            jobs.drain(..).map(|job| (job.request, job.answer)).unzip();
+        let began = Instant::now();
+        let results = truth.commit(requests).await;
+        metrics.commit_seconds.record(began.elapsed().as_secs_f64());
+        assert_eq!(results.len(), answers.len(), "the truth answers each request of a batch");
+        // Facts first, answers second: who is told of a change can see it.
+        for committed in results.iter().flatten() {
+            committal.committed(committed);
+        }
+        for (result, answer) in results.into_iter().zip(answers) {
+            let reply = result
+                .map(|committed| Reply { outcome: committed.outcome, replayed: committed.replayed })
+                .map_err(Failure::from);
+            // A client that has gone away does not read its answer; the command stands all the same.
+            let _ = answer.send(reply);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The fast tiers and the one write path.
+//!
+//! [`engine`] is where commands go down and facts come up. [`hot`] is what this process knows of live events, enough
+//! to refuse early and to draw maps, never enough to grant. [`lane`] gathers commands into batches. [`expiry`] ends
+//! holds on time.
+
+pub mod engine;
+pub mod expiry;
+pub mod hot;
+pub mod lane;
+pub mod metrics;
+
+pub use engine::{Engine, EngineOptions, Failure, Reply};
+pub use hot::{Counts, HotEvent, LiveEvent};

@@ -1,0 +1,102 @@
+//! The registry's metrics. Handles are made once: looking one up by name on every request costs more than the count.
+
+use std::time::Duration;
+
+use metrics::{
+    Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+
+use rowlock_core::{Fact, Time};
+
+#[derive(Clone)]
+pub struct Metrics {
+    pub attempts: Counter,
+    pub success: Counter,
+    pub conflicts: Counter,
+    pub early_conflicts: Counter,
+    pub expired: Counter,
+    pub extended: Counter,
+    pub converted: Counter,
+    pub released: Counter,
+    pub cancelled: Counter,
+    pub reaper_runs: Counter,
+    pub reaper_seconds: Histogram,
+    pub reaper_last_run: Gauge,
+    pub lane_depth: Gauge,
+    pub lane_full: Counter,
+    pub batch_size: Histogram,
+    pub commit_seconds: Histogram,
+    pub hot_events: Gauge,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        describe_counter!("rowlock_hold_attempts_total", "Requests to hold places.");
+        describe_counter!("rowlock_hold_success_total", "Holds made or grown.");
+        describe_counter!("rowlock_hold_conflicts_total", "Holds refused because the places were taken.");
+        describe_counter!(
+            "rowlock_hold_early_conflicts_total",
+            "Conflicts that the hot tier answered alone."
+        );
+        describe_counter!("rowlock_hold_expired_total", "Holds ended because their time was over.");
+        describe_counter!("rowlock_hold_extended_total", "Holds extended by checkout or heartbeat.");
+        describe_counter!("rowlock_hold_converted_total", "Holds confirmed into bookings.");
+        describe_counter!("rowlock_hold_released_total", "Holds given back, wholly or in part.");
+        describe_counter!("rowlock_booking_cancelled_total", "Bookings cancelled.");
+        describe_counter!("rowlock_reaper_runs_total", "Times the reaper looked for holds to end.");
+        describe_histogram!("rowlock_reaper_duration_seconds", "How long a run of the reaper took.");
+        describe_gauge!("rowlock_reaper_last_run_timestamp_seconds", "When the reaper last ran.");
+        describe_gauge!("rowlock_lane_depth", "Commands waiting behind the batch being committed.");
+        describe_counter!("rowlock_lane_full_total", "Commands refused because the lane was full.");
+        describe_histogram!("rowlock_batch_size", "Commands in a committed batch.");
+        describe_histogram!("rowlock_commit_seconds", "How long the truth took for a batch.");
+        describe_gauge!("rowlock_hot_events", "Events in memory.");
+        Self {
+            attempts: counter!("rowlock_hold_attempts_total"),
+            success: counter!("rowlock_hold_success_total"),
+            conflicts: counter!("rowlock_hold_conflicts_total"),
+            early_conflicts: counter!("rowlock_hold_early_conflicts_total"),
+            expired: counter!("rowlock_hold_expired_total"),
+            extended: counter!("rowlock_hold_extended_total"),
+            converted: counter!("rowlock_hold_converted_total"),
+            released: counter!("rowlock_hold_released_total"),
+            cancelled: counter!("rowlock_booking_cancelled_total"),
+            reaper_runs: counter!("rowlock_reaper_runs_total"),
+            reaper_seconds: histogram!("rowlock_reaper_duration_seconds"),
+            reaper_last_run: gauge!("rowlock_reaper_last_run_timestamp_seconds"),
+            lane_depth: gauge!("rowlock_lane_depth"),
+            lane_full: counter!("rowlock_lane_full_total"),
+            batch_size: histogram!("rowlock_batch_size"),
+            commit_seconds: histogram!("rowlock_commit_seconds"),
+            hot_events: gauge!("rowlock_hot_events"),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Counts a committed fact.
+    pub fn count(&self, fact: &Fact) {
+        match fact {
+            Fact::HoldCreated(_) | Fact::HoldGrew(_) => self.success.increment(1),
+            Fact::HoldExpired(_) => self.expired.increment(1),
+            Fact::HoldExtended(_) => self.extended.increment(1),
+            Fact::HoldConfirmed(_) => self.converted.increment(1),
+            Fact::HoldReleased(_) => self.released.increment(1),
+            Fact::BookingCancelled(_) => self.cancelled.increment(1),
+            _ => {}
+        }
+    }
+
+    pub fn reaper_run(&self, took: Duration, at: Time) {
+        self.reaper_runs.increment(1);
+        self.reaper_seconds.record(took.as_secs_f64());
+        self.reaper_last_run.set(at.millis() as f64 / 1000.0);
+    }
+}
