@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn each_rule_names_its_field() {
-        let cases: [(&str, fn(&mut Policy)); 7] = [
+        type Broken = (&'static str, fn(&mut Policy));
+        let cases: [Broken; 7] = [
             ("ttl_seconds", |p| p.ttl_seconds = 0),
             ("ttl_seconds", |p| p.ttl_seconds = 86_401),
             ("checkout_extension_seconds", |p| p.checkout_extension_seconds = u32::MAX),

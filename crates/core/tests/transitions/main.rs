@@ -1,0 +1,16 @@
+//! Every transition and every refusal, one by one. A refusal is always checked to have changed nothing.
+
+mod areas;
+mod blocking;
+mod booking;
+mod creation;
+mod extend;
+mod hold;
+mod idempotency;
+mod limits_per_user;
+mod release;
+mod takeover;
+mod tenants;
+
+#[path = "../support/mod.rs"]
+mod support;
