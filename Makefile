@@ -1,0 +1,51 @@
+# Two commands matter: `make run` and `make test`. The others are parts of them.
+
+CARGO ?= cargo
+DATA ?= data
+
+.PHONY: run build test rust tools fmt clippy unit doc api-check bench clean
+
+## Build and start the server with demo data, listening on 127.0.0.1:8080.
+run: build
+	target/release/rowlock serve --demo --data $(DATA)
+
+build: rust
+	$(CARGO) build --release --locked -p rowlock
+
+## Everything that must pass. Installs what is missing first.
+test: tools
+	$(MAKE) fmt
+	$(MAKE) clippy
+	$(MAKE) unit
+	$(MAKE) doc
+	$(MAKE) api-check
+
+rust:
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it with rustup, then try again."; exit 1; }
+
+tools: rust
+	scripts/tools.sh
+
+fmt:
+	$(CARGO) fmt --all --check
+
+clippy:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit:
+	$(CARGO) nextest run --workspace --locked
+
+doc:
+	$(CARGO) test --doc --workspace --locked
+
+## Throws generated requests at every route of a running server.
+api-check: tools
+	$(CARGO) build --locked -p rowlock
+	scripts/schemathesis.sh target/debug/rowlock
+
+## What docs/performance.md reports. Needs wrk.
+bench: rust
+	$(CARGO) run --release --locked -p rowlock-bench
+
+clean:
+	$(CARGO) clean

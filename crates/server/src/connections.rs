@@ -1,0 +1,95 @@
+//! Accepting connections and ending them in an orderly way.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tower::Service;
+
+/// After a failed accept, which mostly means that no file descriptors are left.
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long the head of a request may take. Without it, a client that sends a byte a minute keeps its place.
+    pub header_timeout: Duration,
+    pub max_connections: usize,
+    /// How long requests in flight may take once the server stops.
+    pub drain: Duration,
+}
+
+/// Serves until `stop` is done, then lets requests in flight finish. Returns whether all of them did.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    stop: impl Future<Output = ()>,
+) -> bool {
+    let places = Arc::new(Semaphore::new(limits.max_connections));
+    let graceful = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    tokio::pin!(stop);
+    loop {
+        let next = async {
+            // The semaphore is never closed.
+            let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is open");
+            (place, accept(&listener).await)
+        };
+        let (place, (stream, address)) = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            next = next => next,
+        };
+        let router = router.clone();
+        let service = service_fn(move |request| answer(router.clone(), request, address));
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        tokio::spawn(async move {
+            // An error here is the client's going away or its bad HTTP: nothing that an operator can act on.
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+    // New clients are refused by the system from here on, instead of waiting for an answer that won't come.
+    drop(listener);
+    tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_ok()
+}
+
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                // Answers are small and complete: waiting to fill a packet only delays them.
+                let _ = stream.set_nodelay(true);
+                return (stream, address);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+fn answer(
+    mut router: Router,
+    request: hyper::Request<Incoming>,
+    address: SocketAddr,
+) -> <Router as Service<hyper::Request<Body>>>::Future {
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(ConnectInfo(address));
+    router.call(request)
+}

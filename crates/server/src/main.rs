@@ -1,0 +1,38 @@
+use std::process::ExitCode;
+
+use clap::Parser;
+use rowlock::cli::{Cli, Command, Org};
+use rowlock::output::say;
+use rowlock::{config, org, serve, token, verify};
+
+/// Requests allocate many small things on all threads at once; this allocator is made for that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Also what a wrong command line exits with. 1 is left for `verify` to say that it found something.
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let environment = || std::env::vars_os().collect();
+    let done =
+        match &cli.command {
+            Command::Serve(args) => config::load(&args.sources(environment()))
+                .and_then(|settings| serve::run(settings, args.demo)),
+            Command::Token(args) => config::load(&args.common.sources(environment()))
+                .and_then(|settings| token::run(&settings, args)),
+            Command::Org(Org::Create(args)) => config::load(&args.common.sources(environment()))
+                .and_then(|settings| org::create(&settings, args)),
+            Command::Verify(args) => {
+                config::load(&args.common.sources(environment())).and_then(|settings| verify::run(&settings))
+            }
+            Command::Openapi => {
+                say(rowlock_api::openapi_json());
+                Ok(ExitCode::SUCCESS)
+            }
+        };
+    done.unwrap_or_else(|fault| {
+        eprintln!("error: {fault}");
+        ExitCode::from(FAILED)
+    })
+}

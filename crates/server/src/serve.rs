@@ -1,0 +1,147 @@
+//! `rowlock serve`: everything put together, run, and taken apart again in order.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rowlock_api::{Api, ApiOptions, JwtOptions};
+use rowlock_registry::Engine;
+use tokio::net::TcpListener;
+
+use crate::connections::{self, Limits};
+use crate::demo::{self, Demo};
+use crate::fault::Fault;
+use crate::output::say;
+use crate::settings::Settings;
+use crate::signals::Signals;
+use crate::{logging, secret, store, telemetry};
+
+pub fn run(settings: Settings, with_demo: bool) -> Result<ExitCode, Fault> {
+    logging::start(&settings.server);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::new(format!("the runtime can't be started: {error}")))?;
+    runtime.block_on(serve(&settings, with_demo))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
+    let mut signals = Signals::listen()?;
+    let data = Path::new(&settings.server.data);
+    let metrics = telemetry::start()?;
+    let engine = store::engine(settings, "Stop that one first, or choose another folder with --data").await?;
+    let signing = secret::signing_secret(settings, data)?;
+    let listener = bind(&settings.server.listen).await?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Fault::new(format!("the address being listened on is unknown: {error}")))?;
+    let url = format!("http://{}", reachable(address));
+
+    let demo = match (with_demo, &signing) {
+        (false, _) => None,
+        (true, Some(secret)) => Some(demo::ensure(&engine, settings, data, &url, secret).await?),
+        (true, None) => return Err(demo::needs_a_secret()),
+    };
+    let api = Api::new(
+        engine.clone(),
+        ApiOptions {
+            jwt: JwtOptions {
+                issuer: settings.auth.issuer.clone(),
+                audience: settings.auth.audience.clone(),
+                hs256_secret: signing,
+                jwks: secret::public_keys(settings)?,
+            },
+            limits: settings.http_limits(),
+            rates: settings.rate_limits(),
+            trusted_proxies: settings.http.trusted_proxies.clone(),
+            metrics: Some(metrics.clone()),
+        },
+    )
+    .map_err(|error| Fault::new(format!("the setting {} {}", setting(error.setting), error.rule)))?;
+    tokio::spawn(telemetry::upkeep(metrics));
+    announce(settings, &engine, &url, demo.as_ref()).await?;
+
+    let limits = Limits {
+        header_timeout: Duration::from_millis(settings.http.header_timeout_ms.into()),
+        max_connections: settings.http.max_connections as usize,
+        drain: Duration::from_secs(settings.server.drain_seconds.into()),
+    };
+    let stop = async {
+        let name = signals.next().await;
+        tracing::info!(signal = name, drain_seconds = settings.server.drain_seconds, "stopping");
+        api.drain();
+        signals.then_exit();
+    };
+    let drained = connections::serve(listener, api.router(), limits, stop).await;
+    if !drained {
+        tracing::warn!("some requests did not finish in time");
+    }
+    let begun = Instant::now();
+    engine.stop().await;
+    tracing::info!(milliseconds = begun.elapsed().as_millis() as u64, "stopped");
+    Ok(())
+}
+
+/// What the API calls its options, and what they are called in the settings.
+fn setting(option: &'static str) -> &'static str {
+    match option {
+        "jwt.issuer" => "auth.issuer",
+        "jwt.audience" => "auth.audience",
+        "jwt.hs256_secret" => "auth.jwt_secret",
+        "jwt.jwks" => "auth.jwks_file",
+        "trusted_proxies" => "http.trusted_proxies",
+        other => other,
+    }
+}
+
+async fn bind(listen: &str) -> Result<TcpListener, Fault> {
+    TcpListener::bind(listen).await.map_err(|error| {
+        let why = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "another process listens there already; choose another with --listen".into()
+            }
+            ErrorKind::PermissionDenied => "this user may not listen there; take a port from 1024 up".into(),
+            _ => error.to_string(),
+        };
+        Fault::new(format!("can't listen on {listen} (server.listen): {why}"))
+    })
+}
+
+/// An address that a client on this machine can connect to: nobody can connect to «all addresses».
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// Tells a person on stdout, or a machine in the log. The demo's credentials never go into a log.
+async fn announce(settings: &Settings, engine: &Engine, url: &str, demo: Option<&Demo>) -> Result<(), Fault> {
+    let failed = |failure| Fault::new(format!("the data folder can't be read: {failure}"));
+    let has_org = !engine.orgs(None, 1).await.map_err(failed)?.is_empty();
+    let data = &settings.server.data;
+    let create = format!("rowlock org create --operator --data {data} NAME");
+    if settings.server.log_format == "json" {
+        tracing::info!(url, docs = format!("{url}/docs"), data, "listening");
+        if !has_org {
+            tracing::warn!("there is no org yet: stop the server, run `{create}`, and start it again");
+        }
+        return Ok(());
+    }
+    say(format!("listening on {url}"));
+    say(format!("API docs at  {url}/docs"));
+    match demo {
+        Some(demo) => say(demo::invitation(engine, demo, url, Path::new(data)).await?),
+        None if !has_org => {
+            say("\nThere is no org yet. Stop the server, make the first org with its key, and start again:");
+            say(format!("\n  {create}\n"));
+        }
+        None => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! Every setting, with its type and its default. `rowlock.default.toml` says the same with comments, and a test
+//! compares the two.
+
+use std::time::Duration;
+
+use rowlock_api::{HttpLimits, RateLimits};
+use rowlock_registry::EngineOptions;
+use rowlock_truth::sqlite::SqliteOptions;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    pub server: Server,
+    pub store: Store,
+    pub engine: Engine,
+    pub http: Http,
+    pub rate_limits: Rates,
+    pub auth: Auth,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    pub listen: String,
+    pub data: String,
+    pub drain_seconds: u32,
+    pub log_format: String,
+    pub log_level: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    pub readers: u32,
+    pub cache_mebibytes: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    pub lane_capacity: u32,
+    pub hot_events: u32,
+    pub refusal_margin_ms: u32,
+    pub sweep_seconds: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    pub body_bytes: u32,
+    pub request_timeout_ms: u32,
+    pub header_timeout_ms: u32,
+    pub json_depth: u32,
+    pub max_connections: u32,
+    pub trusted_proxies: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    pub per_user_per_second: u32,
+    pub per_key_per_second: u32,
+    pub per_address_per_second: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    pub issuer: String,
+    pub audience: String,
+    pub jwt_secret: String,
+    pub jwks_file: String,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8080".into(),
+            data: "data".into(),
+            drain_seconds: 10,
+            log_format: "human".into(),
+            log_level: "info".into(),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        let options = SqliteOptions::default();
+        Self { readers: options.readers as u32, cache_mebibytes: options.cache_mebibytes }
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        let options = EngineOptions::default();
+        Self {
+            lane_capacity: options.lane_capacity as u32,
+            hot_events: options.hot_events as u32,
+            refusal_margin_ms: options.refusal_margin.as_millis() as u32,
+            sweep_seconds: options.sweep_every.as_secs() as u32,
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        let limits = HttpLimits::default();
+        Self {
+            body_bytes: limits.body_bytes as u32,
+            request_timeout_ms: limits.request_timeout.as_millis() as u32,
+            header_timeout_ms: 30_000,
+            json_depth: limits.json_depth as u32,
+            max_connections: 10_000,
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        let rates = RateLimits::default();
+        Self {
+            per_user_per_second: rates.per_user_per_second,
+            per_key_per_second: rates.per_key_per_second,
+            per_address_per_second: rates.per_address_per_second,
+        }
+    }
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            issuer: "rowlock".into(),
+            audience: "rowlock".into(),
+            jwt_secret: String::new(),
+            jwks_file: String::new(),
+        }
+    }
+}
+
+/// Bytes that an HS256 secret needs: as many as its digest has.
+pub const MIN_SECRET_BYTES: usize = 32;
+
+const LOG_FORMATS: [&str; 2] = ["human", "json"];
+
+impl Settings {
+    /// What the types alone don't say. Answers with the key of the setting and the rule it breaks.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        self.check_numbers()?;
+        let wrong = |key, rule: &str| Err((key, rule.to_owned()));
+        if !LOG_FORMATS.contains(&self.server.log_format.as_str()) {
+            return wrong("server.log_format", "must be human or json");
+        }
+        if tracing_subscriber::EnvFilter::try_new(&self.server.log_level).is_err() {
+            return wrong(
+                "server.log_level",
+                "must be a level such as info, or a filter such as info,rowlock=debug",
+            );
+        }
+        for (key, text) in [
+            ("server.listen", &self.server.listen),
+            ("server.data", &self.server.data),
+            ("auth.issuer", &self.auth.issuer),
+            ("auth.audience", &self.auth.audience),
+        ] {
+            if text.is_empty() {
+                return wrong(key, "must not be empty");
+            }
+        }
+        let secret = self.auth.jwt_secret.len();
+        if secret != 0 && secret < MIN_SECRET_BYTES {
+            return wrong("auth.jwt_secret", "must have at least 32 bytes, or be empty");
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<(), (&'static str, String)> {
+        let (http, engine) = (&self.http, &self.engine);
+        for (key, value, least, most) in [
+            ("server.drain_seconds", self.server.drain_seconds, 0, 3600),
+            ("store.readers", self.store.readers, 1, 64),
+            ("store.cache_mebibytes", self.store.cache_mebibytes, 1, 65_536),
+            ("engine.lane_capacity", engine.lane_capacity, 1, 1_000_000),
+            ("engine.hot_events", engine.hot_events, 1, 1_000_000),
+            ("engine.refusal_margin_ms", engine.refusal_margin_ms, 0, 60_000),
+            ("engine.sweep_seconds", engine.sweep_seconds, 1, 3600),
+            ("http.body_bytes", http.body_bytes, 1024, 64 * 1024 * 1024),
+            ("http.request_timeout_ms", http.request_timeout_ms, 100, 600_000),
+            ("http.header_timeout_ms", http.header_timeout_ms, 100, 600_000),
+            ("http.json_depth", http.json_depth, 4, 128),
+            ("http.max_connections", http.max_connections, 1, 1_000_000),
+        ] {
+            if value < least || value > most {
+                return Err((key, format!("must be between {least} and {most}")));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn engine_options(&self) -> EngineOptions {
+        EngineOptions {
+            lane_capacity: self.engine.lane_capacity as usize,
+            hot_events: self.engine.hot_events as usize,
+            refusal_margin: Duration::from_millis(self.engine.refusal_margin_ms.into()),
+            sweep_every: Duration::from_secs(self.engine.sweep_seconds.into()),
+        }
+    }
+
+    // The store has more options when it is built for its own tests.
+    #[allow(clippy::needless_update)]
+    pub fn store_options(&self) -> SqliteOptions {
+        SqliteOptions {
+            readers: self.store.readers as usize,
+            cache_mebibytes: self.store.cache_mebibytes,
+            ..SqliteOptions::default()
+        }
+    }
+
+    pub fn http_limits(&self) -> HttpLimits {
+        HttpLimits {
+            body_bytes: self.http.body_bytes as usize,
+            request_timeout: Duration::from_millis(self.http.request_timeout_ms.into()),
+            json_depth: self.http.json_depth as usize,
+        }
+    }
+
+    pub fn rate_limits(&self) -> RateLimits {
+        RateLimits {
+            per_user_per_second: self.rate_limits.per_user_per_second,
+            per_key_per_second: self.rate_limits.per_key_per_second,
+            per_address_per_second: self.rate_limits.per_address_per_second,
+        }
+    }
+}

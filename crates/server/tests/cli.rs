@@ -1,0 +1,162 @@
+//! The commands, as a person at a terminal meets them.
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+
+use support::{Client, Server, create_org, run, stderr, stdout, text};
+
+#[tokio::test]
+async fn an_empty_folder_says_how_to_begin_and_the_first_org_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut server = Server::start(&data, &[]);
+    assert!(server.printed().contains("rowlock org create"), "{}", server.printed());
+    assert!(server.printed().contains(&format!("{}/docs", server.url)));
+    assert!(server.terminate().success());
+
+    let (_, key) = create_org(&data, &[]);
+    let mut server = Server::start(&data, &[]);
+    assert!(!server.printed().contains("org create"), "there is an org now");
+    let client = Client::new(&server.url, &key);
+    let unknown = "/api/events/00000000-0000-7000-8000-000000000000";
+    assert_eq!(client.get("anna", unknown).await.unwrap().0, 404, "the key is let in");
+    let stranger = Client::new(&server.url, &key.replace(char::is_alphanumeric, "x"));
+    assert_eq!(stranger.get("anna", unknown).await.unwrap().0, 401);
+}
+
+#[test]
+fn org_create_gives_operator_only_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&["org", "create", "--data", text(folder.path()), "Opera"]);
+    assert!(stdout(&output).contains("admin") && !stdout(&output).contains("operator"));
+    let output = run(&["org", "create", "--data", text(folder.path()), "Opera", "--operator"]);
+    assert!(stdout(&output).contains("operator"));
+    let output = run(&["org", "create", "--data", text(folder.path()), " "]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_folder_that_a_server_has_is_refused_with_a_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = text(folder.path());
+    let _server = Server::start(folder.path(), &[]);
+    let output = run(&["org", "create", "--data", data, "Opera"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("POST /api/admin/orgs"), "{}", stderr(&output));
+    let output = run(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("in use"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(one.path(), &[]);
+    let address = server.url.strip_prefix("http://").unwrap();
+    let output = run(&["serve", "--data", text(two.path()), "--listen", address]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains(address) && stderr(&output).contains("--listen"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_folder_that_can_not_be_made_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let inside = file.join("data");
+    let output = run(&["serve", "--data", text(&inside), "--listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains(text(&inside)), "{}", stderr(&output));
+}
+
+#[test]
+fn settings_come_from_the_environment_and_errors_name_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = support::rowlock();
+    command.args(["serve", "--data", text(folder.path())]).env("ROWLOCK__SERVER__LISTEN", "127.0.0.1:0");
+    let server = Server::spawn(&mut command);
+    assert!(!server.url.ends_with(":8080") && !server.url.ends_with(":0"), "{}", server.url);
+    let output = support::rowlock().arg("openapi").env("ROWLOCK__SERVER__LISSTEN", "x").output().unwrap();
+    assert!(output.status.success(), "a command without settings does not read them");
+    let output = support::rowlock()
+        .args(["verify", "--data", text(folder.path())])
+        .env("ROWLOCK__SERVER__LISSTEN", "x")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("ROWLOCK__SERVER__LISSTEN"), "{}", stderr(&output));
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_its_org_and_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = text(folder.path());
+    let (org, _) = create_org(folder.path(), &[]);
+    let token = |more: &[&str]| run(&[&["token", "--data", data], more].concat());
+
+    let output = token(&["--org", &org, "--user", "anna"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mode = std::fs::metadata(folder.path().join("jwt.secret")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "the secret is private");
+
+    let server = Server::start(folder.path(), &[]);
+    let good = stdout(&output).trim().to_owned();
+    let event = "/api/events/00000000-0000-7000-8000-000000000000";
+    let status = async |credential: &str| {
+        let request = reqwest::Client::new().get(format!("{}{event}", server.url)).bearer_auth(credential);
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(status(&good).await, 404, "let in, and there is no such event");
+    assert_eq!(status(&format!("{good}x")).await, 401);
+    // While the server runs, too.
+    let no_read = token(&["--org", &org, "--user", "anna", "--scope", "keys", "--ttl-seconds", "60"]);
+    assert_eq!(status(stdout(&no_read).trim()).await, 403, "the scope read is missing");
+
+    for (wrong, why) in [
+        (vec!["--org", "00000000-0000-7000-8000-000000000000", "--user", "anna"], "no org"),
+        (vec!["--org", "opera", "--user", "anna"], "UUID"),
+        (vec!["--org", &org, "--user", ""], "--user"),
+        (vec!["--org", &org, "--user", "anna", "--scope", "everything"], "must be one of"),
+        (vec!["--org", &org, "--user", "anna", "--ttl-seconds", "0"], "ttl"),
+    ] {
+        let output = token(&wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(stderr(&output).contains(why), "{wrong:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn openapi_prints_json_that_describes_the_paths() {
+    let output = run(&["openapi"]);
+    assert!(output.status.success());
+    let description: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(description["paths"]["/api/bookings/hold-seats"]["post"].is_object());
+}
+
+#[test]
+fn json_logs_are_json_and_keep_the_demo_s_secrets_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = text(folder.path());
+    let arguments = ["serve", "--demo", "--data", data, "--listen", "127.0.0.1:0", "--log-format", "json"];
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let mut child = support::rowlock().args(arguments).stderr(log).spawn().unwrap();
+    let read = || std::fs::read_to_string(folder.path().join("log")).unwrap();
+    for _ in 0..600 {
+        if read().contains("listening") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let demo = support::demo(folder.path());
+    assert!(read().contains(demo["url"].as_str().unwrap()), "{}", read());
+    for line in read().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a log line is JSON");
+        assert!(line["level"].is_string() && line["timestamp"].is_string());
+    }
+    for secret in ["admin_key", "buyer_token"] {
+        assert!(!read().contains(demo[secret].as_str().unwrap()), "{secret} is in the log");
+    }
+}

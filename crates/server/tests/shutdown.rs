@@ -1,0 +1,113 @@
+//! Stopping in an orderly way.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use support::load::{Load, acknowledged};
+use support::{Client, Server, create_org, demo, run, stdout, text};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_under_load_exits_0_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let server = Server::start(data, &["--demo"]);
+    let stadium = demo(data)["events"][1].clone();
+    let load = Load::new(stadium["id"].as_str().unwrap(), stadium["seats"].as_u64().unwrap() as u32);
+    let client = Client::of(&server, data);
+    let buying = tokio::spawn({
+        let load = load.clone();
+        async move { load.run(&client, 0).await }
+    });
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let asked = Instant::now();
+    let status = tokio::task::spawn_blocking(move || server.terminate()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(9), "requests in flight are short: {:?}", asked.elapsed());
+
+    let books = buying.await.unwrap();
+    assert!(acknowledged(&books).0 > 10, "there was no load");
+    let server = Server::start(data, &["--demo"]);
+    load.audit(&Client::of(&server, data), &books).await;
+    let output = run(&["verify", "--data", text(data)]);
+    assert!(output.status.success(), "{}", stdout(&output));
+}
+
+/// A request that has begun and does not end: its body is announced and never sent.
+fn unfinished_request(url: &str, key: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+    let head = format!(
+        "POST /api/bookings/hold-seats HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+         Authorization: Bearer {key}\r\nRowlock-User: anna\r\nContent-Length: 100\r\n\r\n{{"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    stream
+}
+
+#[test]
+fn an_idle_connection_does_not_keep_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let _idle = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let asked = Instant::now();
+    assert_eq!(server.terminate().code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_request_that_never_ends_keeps_the_server_only_so_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, key) = create_org(folder.path(), &[]);
+    let mut command = support::rowlock();
+    command
+        .args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
+        .env("ROWLOCK__SERVER__DRAIN_SECONDS", "1")
+        .env("ROWLOCK__HTTP__REQUEST_TIMEOUT_MS", "60000");
+    let server = Server::spawn(&mut command);
+    let _stream = unfinished_request(&server.url, &key);
+    let asked = Instant::now();
+    assert_eq!(server.terminate().code(), Some(0));
+    let took = asked.elapsed();
+    assert!(took > Duration::from_millis(900) && took < Duration::from_secs(10), "{took:?}");
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, key) = create_org(folder.path(), &[]);
+    let mut command = support::rowlock();
+    command
+        .args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
+        .env("ROWLOCK__SERVER__DRAIN_SECONDS", "60")
+        .env("ROWLOCK__HTTP__REQUEST_TIMEOUT_MS", "60000");
+    let server = Server::spawn(&mut command);
+    let _stream = unfinished_request(&server.url, &key);
+    let asked = Instant::now();
+    server.signal(Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(500));
+    server.signal(Signal::SIGTERM);
+    let status = server.wait();
+    assert!(asked.elapsed() < Duration::from_secs(10));
+    assert_eq!(status.code(), Some(130));
+}
+
+#[test]
+fn a_client_that_never_finishes_its_head_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = support::rowlock();
+    command
+        .args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
+        .env("ROWLOCK__HTTP__HEADER_TIMEOUT_MS", "300");
+    let server = Server::spawn(&mut command);
+    let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(b"GET /livez HTTP/1.1\r\nHost:").unwrap();
+    let mut answer = Vec::new();
+    let ended = stream.read_to_end(&mut answer);
+    assert!(ended.is_ok(), "the connection is still open: {ended:?}");
+}

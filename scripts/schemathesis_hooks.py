@@ -1,0 +1,82 @@
+"""Makes generated requests reach the rules behind the validation.
+
+Random ids name nothing, so nearly every valid request would end at "not found". Here, valid requests get ids of the demo's
+events, seats and areas, and of holds and bookings that earlier requests made. Requests that are meant to be invalid
+stay as they are.
+"""
+
+import itertools
+import json
+import os
+
+import schemathesis
+
+with open(os.environ["ROWLOCK_DEMO"]) as file:
+    EVENTS = json.load(file)["events"]
+# Only a key may name the user.
+ACTS_AS = os.environ.get("ROWLOCK_ACTS_AS")
+
+numbers = itertools.count()
+made = {"hold_token": [], "booking_id": []}
+
+
+def seat_id(event, ordinal):
+    """An event's id with the version 8 and the ordinal in the last eight digits."""
+    return f"{event[:14]}8{event[15:28]}{ordinal:08x}"
+
+
+def newest(kind, n):
+    """One of the last few that were made, so that some have ended already and some have not."""
+    return made[kind][-1 - n % min(4, len(made[kind]))]
+
+
+def fill_path(parameters, event, n):
+    if "event_id" in parameters:
+        parameters["event_id"] = event["id"]
+    if "seat_id" in parameters and event["seats"]:
+        parameters["seat_id"] = seat_id(event["id"], n % event["seats"])
+    for kind in made:
+        if kind in parameters and made[kind]:
+            parameters[kind] = newest(kind, n)
+
+
+def fill_body(body, event, n):
+    if "event_id" in body:
+        body["event_id"] = event["id"]
+    if isinstance(body.get("seat_ids"), list) and event["seats"]:
+        # Few enough seats that requests meet each other.
+        first = n * 7 % 200
+        body["seat_ids"] = [seat_id(event["id"], first + i) for i in range(len(body["seat_ids"]))]
+    if isinstance(body.get("areas"), list) and event["areas"]:
+        areas = body["areas"][: len(event["areas"])]
+        for area, known in zip(areas, event["areas"]):
+            area["area_id"] = known["id"]
+        body["areas"] = areas
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    n = next(numbers)
+    event = EVENTS[n % len(EVENTS)]
+    for name in case.headers or {}:
+        # A valid request must not fail because an earlier one happened to use the same key.
+        if name.lower() == "idempotency-key":
+            case.headers[name] = f"generated-{n}"
+        if name.lower() == "rowlock-user" and ACTS_AS and n % 4:
+            case.headers[name] = ACTS_AS
+    if case.path_parameters:
+        fill_path(case.path_parameters, event, n)
+    if isinstance(case.body, dict):
+        fill_body(case.body, event, n)
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    if response.status_code != 201:
+        return
+    body = response.json()
+    for kind in made:
+        if kind in body:
+            made[kind].append(body[kind])
