@@ -1,0 +1,39 @@
+//! What this machine can do.
+
+mod engine;
+mod http;
+mod setup;
+mod wrk;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Holds through the engine alone, without HTTP.
+    Engine(engine::Arguments),
+    /// Holds over HTTP against endpoints that do nothing, under the same load from wrk.
+    Http(http::Arguments),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let reached = match Arguments::parse().what {
+        What::Engine(arguments) => {
+            engine::run(arguments).await;
+            true
+        }
+        What::Http(arguments) => http::run_all(arguments).await,
+    };
+    if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
