@@ -1,0 +1,45 @@
+//! `POST /api/bookings/hold-seats`: the request that the product is about.
+
+use axum::extract::State;
+use axum::response::Response;
+use rowlock_core::{Command, Outcome};
+
+use super::HoldSeats;
+use super::view::{HoldView, created_if, hold_response, mark_replayed};
+use crate::app::{App, unexpected};
+use crate::error::Problem;
+use crate::extract::{Allowed, HOLD, Posted};
+
+/// Holds seats and places of areas, all of them or none.
+///
+/// One cart is one hold: more places for the same cart join its hold and do not move its expiry. Holding again what
+/// the cart already holds answers 200 with the same hold. Seats that the same user holds in another cart stay there
+/// and are listed in `already_held`.
+#[utoipa::path(
+    post,
+    path = "/api/bookings/hold-seats",
+    tag = "bookings",
+    request_body = HoldSeats,
+    responses(
+        (status = 201, description = "Held.", body = HoldView),
+        (status = 200, description = "The cart held all of it already.", body = HoldView),
+    ),
+    extensions(
+        ("x-scopes" = json!(["hold"])),
+        ("x-problems" = json!([
+            "user_required", "unknown_event", "unknown_seats", "unknown_area", "seats_taken", "seats_blocked",
+            "area_full", "too_many_seats", "sales_not_open"
+        ])),
+    ),
+)]
+pub async fn hold_seats(
+    State(app): State<App>,
+    Allowed(caller): Allowed<HOLD>,
+    posted: Posted<HoldSeats>,
+) -> Result<Response, Problem> {
+    let places = posted.body.places(caller.user()?);
+    let reply = app.execute(&caller, Command::Hold(places), posted.idempotency).await?;
+    let Outcome::Hold(held) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };
+    let response = hold_response(&app, created_if(held.changed), &held.hold, &held.elsewhere).await?;
+    Ok(mark_replayed(response, reply.replayed))
+}

@@ -1,0 +1,315 @@
+//! Every error that a client can see: one table of codes, and the one way from a failure to a code.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use rowlock_core::org::Scope;
+use rowlock_core::{Refusal, SeatId};
+use rowlock_registry::Failure;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::limits::RETRY_AFTER_SECONDS;
+
+/// A kind of error. Its page is `docs/errors/<name>.md`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Code {
+    pub name: &'static str,
+    pub status: u16,
+    pub title: &'static str,
+}
+
+macro_rules! codes {
+    ($($id:ident $name:literal $status:literal $title:literal;)*) => {
+        pub mod code {
+            use super::Code;
+            $(pub static $id: Code = Code { name: $name, status: $status, title: $title };)*
+            /// All of them, in the order of the table.
+            pub static ALL: &[&Code] = &[$(&$id),*];
+        }
+    };
+}
+
+codes! {
+    // About the request itself.
+    MALFORMED_JSON "malformed_json" 400 "The body is not JSON";
+    JSON_TOO_DEEP "json_too_deep" 400 "The body is nested too deeply";
+    BODY_UNREADABLE "body_unreadable" 400 "The body could not be read";
+    UNAUTHENTICATED "unauthenticated" 401 "The credential is missing or not valid";
+    MISSING_SCOPE "missing_scope" 403 "The credential lacks a scope";
+    USER_REQUIRED "user_required" 403 "The request needs a user";
+    ACT_AS_REFUSED "act_as_refused" 403 "The credential may not name a user";
+    UNKNOWN_ROUTE "unknown_route" 404 "There is nothing at this address";
+    METHOD_NOT_ALLOWED "method_not_allowed" 405 "The address does not have this method";
+    BODY_TOO_LARGE "body_too_large" 413 "The body is too large";
+    UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" 415 "The body must be JSON";
+    INVALID "invalid" 422 "A value is not valid";
+    IDEMPOTENCY_KEY_REUSED "idempotency_key_reused" 422 "The idempotency key belongs to another request";
+    RATE_LIMITED "rate_limited" 429 "Too many requests";
+    // About what it asks for.
+    UNKNOWN_ORG "unknown_org" 404 "There is no such org";
+    UNKNOWN_KEY "unknown_key" 404 "There is no such API key";
+    UNKNOWN_EVENT "unknown_event" 404 "There is no such event";
+    UNKNOWN_BLOCK "unknown_block" 404 "There is no such block";
+    UNKNOWN_SEATS "unknown_seats" 404 "There are no such seats";
+    UNKNOWN_AREA "unknown_area" 404 "There is no such area";
+    UNKNOWN_HOLD "unknown_hold" 404 "There is no such hold";
+    UNKNOWN_BOOKING "unknown_booking" 404 "There is no such booking";
+    UNKNOWN_TIER "unknown_tier" 422 "There is no such price tier";
+    NOT_OWNER "not_owner" 403 "It belongs to another user";
+    SEATS_TAKEN "seats_taken" 409 "Seats are taken";
+    SEATS_BLOCKED "seats_blocked" 409 "Seats are not for sale";
+    AREA_FULL "area_full" 409 "The area has too few places left";
+    TOO_MANY_SEATS "too_many_seats" 409 "Too many places for one user or cart";
+    SALES_NOT_OPEN "sales_not_open" 409 "The event is not on sale";
+    HOLD_CONFIRMED "hold_confirmed" 409 "The hold is confirmed already";
+    EXTENSION_EXHAUSTED "extension_exhausted" 409 "The hold can't be extended any further";
+    ALREADY_CANCELLED "already_cancelled" 409 "The booking is cancelled";
+    NAME_TAKEN "name_taken" 409 "The name is in use";
+    HOLD_EXPIRED "hold_expired" 410 "The hold has expired";
+    HOLD_RELEASED "hold_released" 410 "The hold was released";
+    EVENT_FULL "event_full" 422 "The event can't have more of these";
+    // About the server.
+    INTERNAL "internal" 500 "Something went wrong here";
+    BUSY "busy" 503 "Too many requests are waiting";
+    UNAVAILABLE "unavailable" 503 "The store can't be reached";
+    STOPPING "stopping" 503 "The server is stopping";
+    TIMEOUT "timeout" 503 "The request took too long";
+}
+
+#[derive(Clone, Debug)]
+pub struct Problem(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    code: &'static Code,
+    detail: Cow<'static, str>,
+    field: Option<Cow<'static, str>>,
+    scope: Option<&'static str>,
+    conflicts: Vec<Conflict>,
+    retry_after: Option<u32>,
+}
+
+/// One of the things that stand in the way.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Conflict {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub seat_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub area_id: Option<Uuid>,
+    /// Places of the area that were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub requested: Option<u32>,
+    /// Places of the area that are left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub left: Option<u32>,
+    /// The booking that the hold became.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub booking_id: Option<Uuid>,
+}
+
+/// An error, as RFC 9457 writes it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemView<'a> {
+    /// Where the code is explained.
+    #[serde(rename = "type")]
+    #[schema(format = "uri-reference", value_type = String)]
+    kind: PageOf,
+    title: &'static str,
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    detail: &'a str,
+    /// Stable. Programs should look at this and at nothing else.
+    #[schema(value_type = String)]
+    code: &'static str,
+    request_id: &'a str,
+    /// The field, parameter or header that the error is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    field: Option<&'a str>,
+    /// The scope that the credential lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    scope: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[Conflict]>::is_empty")]
+    #[schema(required = false)]
+    conflicts: &'a [Conflict],
+}
+
+struct PageOf(&'static str);
+
+impl Serialize for PageOf {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("/docs/errors/{}", self.0))
+    }
+}
+
+impl Problem {
+    pub fn new(code: &'static Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        let retry_after = (code.status == 503).then_some(RETRY_AFTER_SECONDS);
+        let detail = detail.into();
+        Self(Box::new(Parts { code, detail, field: None, scope: None, conflicts: Vec::new(), retry_after }))
+    }
+
+    /// A value that breaks a rule. `field` is where it is, as a client would write it.
+    pub fn invalid(field: impl Into<Cow<'static, str>>, rule: impl std::fmt::Display) -> Self {
+        let field = field.into();
+        let detail = if field.is_empty() { rule.to_string() } else { format!("{field} {rule}") };
+        let mut problem = Self::new(&code::INVALID, detail);
+        problem.0.field = Some(field).filter(|field| !field.is_empty());
+        problem
+    }
+
+    pub fn unauthenticated(detail: &'static str) -> Self {
+        Self::new(&code::UNAUTHENTICATED, detail)
+    }
+
+    pub fn missing_scope(scope: Scope) -> Self {
+        let mut problem =
+            Self::new(&code::MISSING_SCOPE, format!("this needs a credential with the scope {scope}"));
+        problem.0.scope = Some(scope.as_str());
+        problem
+    }
+
+    pub fn rate_limited(seconds: u32) -> Self {
+        let mut problem = Self::new(&code::RATE_LIMITED, "the rate limit is used up for now");
+        problem.0.retry_after = Some(seconds);
+        problem
+    }
+
+    pub fn code(&self) -> &'static Code {
+        self.0.code
+    }
+
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    fn about_seats(mut self, seats: &[SeatId]) -> Self {
+        self.0.conflicts =
+            seats.iter().map(|seat| Conflict { seat_id: Some(seat.uuid()), ..Conflict::default() }).collect();
+        self
+    }
+
+    fn about(mut self, conflict: Conflict) -> Self {
+        self.0.conflicts.push(conflict);
+        self
+    }
+
+    /// Writes the answer. Only the middleware does this: it knows the request id.
+    pub fn render(&self, request_id: &str) -> Response {
+        let Parts { code, detail, field, scope, conflicts, retry_after } = &*self.0;
+        let view = ProblemView {
+            kind: PageOf(code.name),
+            title: code.title,
+            status: code.status,
+            detail,
+            code: code.name,
+            request_id,
+            field: field.as_deref(),
+            scope: *scope,
+            conflicts,
+        };
+        let mut body = Vec::with_capacity(384);
+        serde_json::to_writer(&mut body, &view).expect("a problem is JSON");
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = StatusCode::from_u16(code.status).expect("the table has real statuses");
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
+        }
+        if code.status == 401 {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rowlock\""));
+        }
+        response
+    }
+
+    /// The answer to a method that the route does not have. The router adds the `Allow` field on the way out.
+    pub fn method_not_allowed() -> Self {
+        Self::new(&code::METHOD_NOT_ALLOWED, "see the Allow field for what is possible")
+    }
+}
+
+/// Travels inside the response until the middleware renders it.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() =
+            StatusCode::from_u16(self.0.code.status).expect("the table has real statuses");
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => refusal.into(),
+            Failure::Busy => Self::new(&code::BUSY, "the lane is full; nothing was done"),
+            Failure::Stopping => Self::new(&code::STOPPING, "the server is stopping; ask another one"),
+            // Why is for the log: it may name files and hosts.
+            Failure::Unavailable(why) => {
+                tracing::error!(%why, "the store is unavailable");
+                Self::new(&code::UNAVAILABLE, "the store can't be reached; try again")
+            }
+            Failure::Broken(why) => {
+                tracing::error!(%why, "a command failed");
+                Self::new(&code::INTERNAL, "the command failed and nothing was done; the log says why")
+            }
+        }
+    }
+}
+
+/// The one table from refusals to codes. It matches all of them, so a new refusal does not compile without a line.
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        use code::*;
+        let detail = refusal.to_string();
+        let new = |code: &'static Code| Self::new(code, detail);
+        match &refusal {
+            Refusal::UnknownOrg { .. } => new(&UNKNOWN_ORG),
+            Refusal::UnknownKey { .. } => new(&UNKNOWN_KEY),
+            Refusal::UnknownEvent { .. } => new(&UNKNOWN_EVENT),
+            Refusal::UnknownBlock { .. } => new(&UNKNOWN_BLOCK),
+            Refusal::UnknownTier { .. } => new(&UNKNOWN_TIER),
+            Refusal::UnknownSeats { seats } => new(&UNKNOWN_SEATS).about_seats(seats),
+            Refusal::UnknownArea { area } => {
+                new(&UNKNOWN_AREA).about(Conflict { area_id: Some(area.uuid()), ..Conflict::default() })
+            }
+            Refusal::UnknownHold { .. } => new(&UNKNOWN_HOLD),
+            Refusal::UnknownBooking { .. } => new(&UNKNOWN_BOOKING),
+            Refusal::SeatsTaken { seats } => new(&SEATS_TAKEN).about_seats(seats),
+            Refusal::SeatsBlocked { seats } => new(&SEATS_BLOCKED).about_seats(seats),
+            Refusal::AreaFull { area, requested, left } => new(&AREA_FULL).about(Conflict {
+                area_id: Some(area.uuid()),
+                requested: Some(*requested),
+                left: Some(*left),
+                ..Conflict::default()
+            }),
+            Refusal::NotOwner => new(&NOT_OWNER),
+            Refusal::HoldExpired { .. } => new(&HOLD_EXPIRED),
+            Refusal::HoldConfirmed { booking, .. } => new(&HOLD_CONFIRMED)
+                .about(Conflict { booking_id: Some(booking.uuid()), ..Conflict::default() }),
+            Refusal::HoldReleased { .. } => new(&HOLD_RELEASED),
+            Refusal::ExtensionExhausted { .. } => new(&EXTENSION_EXHAUSTED),
+            Refusal::TooManySeats { .. } => new(&TOO_MANY_SEATS),
+            Refusal::SalesNotOpen { .. } => new(&SALES_NOT_OPEN),
+            Refusal::AlreadyCancelled { .. } => new(&ALREADY_CANCELLED),
+            Refusal::NameTaken { .. } => new(&NAME_TAKEN),
+            Refusal::EventFull { .. } => new(&EVENT_FULL),
+            Refusal::Invalid { field, rule } => Self::invalid(*field, rule),
+            Refusal::KeyReused => new(&IDEMPOTENCY_KEY_REUSED),
+        }
+    }
+}

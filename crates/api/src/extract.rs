@@ -1,0 +1,322 @@
+//! How handlers get at a request: the caller with a scope, path segments, query parameters, bodies.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName};
+use rowlock_core::IdempotencyKey;
+use rowlock_core::limits::MAX_IDEMPOTENCY_KEY_CHARS;
+use rowlock_core::org::Scope;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Problem, code};
+use crate::json;
+use crate::wire::FromText;
+
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+pub const fn bit(scope: Scope) -> u8 {
+    1 << scope as u8
+}
+
+pub const READ: u8 = bit(Scope::Read);
+pub const HOLD: u8 = bit(Scope::Hold);
+pub const BOOK: u8 = bit(Scope::Book);
+pub const CANCEL: u8 = bit(Scope::Cancel);
+pub const ADMIN: u8 = bit(Scope::Admin);
+pub const KEYS: u8 = bit(Scope::Keys);
+pub const OPERATOR: u8 = bit(Scope::Operator);
+pub const HOLD_OR_ADMIN: u8 = HOLD | ADMIN;
+
+/// A caller with at least one of these scopes. Checked before anything else of the request is looked at.
+pub struct Allowed<const SCOPES: u8>(pub Caller);
+
+impl<const SCOPES: u8> FromRequestParts<App> for Allowed<SCOPES> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let caller = parts.extensions.remove::<Caller>();
+        let caller = caller.ok_or_else(|| Problem::unauthenticated("this needs a credential"))?;
+        let mut wanted = Scope::ALL.into_iter().filter(|scope| SCOPES & bit(*scope) != 0);
+        match wanted.clone().any(|scope| caller.scopes.has(scope)) {
+            true => Ok(Self(caller)),
+            false => Err(Problem::missing_scope(wanted.next().expect("a route wants a scope"))),
+        }
+    }
+}
+
+/// The one parameter of a path.
+pub struct Segment<T>(pub T);
+
+impl<T: FromText> FromRequestParts<App> for Segment<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let params = path_params(parts, app).await?;
+        segment(&params, 0).map(Self)
+    }
+}
+
+/// The two parameters of a path.
+pub struct Segments<A, B>(pub A, pub B);
+
+impl<A: FromText, B: FromText> FromRequestParts<App> for Segments<A, B> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let params = path_params(parts, app).await?;
+        Ok(Self(segment(&params, 0)?, segment(&params, 1)?))
+    }
+}
+
+async fn path_params(parts: &mut Parts, app: &App) -> Result<RawPathParams, Problem> {
+    let params = RawPathParams::from_request_parts(parts, app).await;
+    params.map_err(|_| Problem::invalid("", "the path must be UTF-8"))
+}
+
+fn segment<T: FromText>(params: &RawPathParams, index: usize) -> Result<T, Problem> {
+    let (name, value) = params.iter().nth(index).expect("the route has this parameter");
+    T::read(value).map_err(|rule| Problem::invalid(name.to_owned(), rule))
+}
+
+/// The query. Handlers take what they know out of it; [`Query::only`] refuses the rest first.
+pub struct Query(Vec<(String, String)>);
+
+impl FromRequestParts<App> for Query {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let Some(query) = parts.uri.query() else { return Ok(Self(Vec::new())) };
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+    }
+}
+
+impl Query {
+    pub fn only(self, known: &[&str]) -> Result<Self, Problem> {
+        match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) => {
+                let rule = if known.is_empty() {
+                    "is not a parameter of this; it has none".to_owned()
+                } else {
+                    format!("is not a parameter of this; those are {}", known.join(", "))
+                };
+                Err(Problem::invalid(name.chars().take(64).collect::<String>(), rule))
+            }
+            None => Ok(self),
+        }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(given, _)| given == name)
+    }
+
+    pub fn all<T: FromText>(&self, name: &'static str, max: usize) -> Result<Vec<T>, Problem> {
+        let given: Vec<&str> =
+            self.0.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str()).collect();
+        if given.len() > max {
+            return Err(Problem::invalid(name, format_args!("must be given at most {max} times")));
+        }
+        given.iter().map(|value| T::read(value).map_err(|rule| Problem::invalid(name, rule))).collect()
+    }
+
+    pub fn one<T: FromText>(&self, name: &'static str) -> Result<Option<T>, Problem> {
+        Ok(self.all(name, 1)?.pop())
+    }
+
+    /// A whole number between `min` and `max`.
+    pub fn number(&self, name: &'static str, min: u64, max: u64) -> Result<Option<u64>, Problem> {
+        let Some(text) = self.one::<Digits>(name)? else { return Ok(None) };
+        let number = text.0.filter(|number| (min..=max).contains(number));
+        match number {
+            Some(number) => Ok(Some(number)),
+            None => Err(Problem::invalid(name, format_args!("must be between {min} and {max}"))),
+        }
+    }
+}
+
+/// Digits and nothing else: no sign, no blanks. `None`: more than fit.
+struct Digits(Option<u64>);
+
+impl FromText for Digits {
+    const NAME: &'static str = "Digits";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err("must be a whole number".to_owned());
+        }
+        Ok(Self(text.parse().ok()))
+    }
+
+    fn describe() -> utoipa::openapi::Object {
+        utoipa::openapi::Object::new()
+    }
+}
+
+/// For requests that have no query parameters.
+pub struct NoQuery;
+
+impl FromRequestParts<App> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        if parts.uri.query().is_some() {
+            Query::from_request_parts(parts, app).await?.only(&[])?;
+        }
+        Ok(Self)
+    }
+}
+
+/// A body that has nothing to say: absent, or `{}`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// What was posted, and the idempotency key that came with it. POSTs have no query.
+pub struct Posted<T> {
+    pub body: T,
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for Posted<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        NoQuery::from_request_parts(&mut parts, app).await?;
+        let key = idempotency_key(&parts.headers)?;
+        let limit = app.limits.body_bytes;
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > limit as u64) {
+            return Err(too_large(limit));
+        }
+        let bytes = axum::body::to_bytes(body, limit).await.map_err(|error| unreadable(&error, limit))?;
+        let idempotency = key.map(|key| IdempotencyKey { key, fingerprint: fingerprint(&parts, &bytes) });
+        let body = if bytes.is_empty() {
+            // What has only optional fields may be left out altogether.
+            let absent = serde_json::from_slice(b"{}");
+            absent.map_err(|_| Problem::new(&code::MALFORMED_JSON, "a JSON body is needed"))?
+        } else {
+            check_media_type(&parts.headers)?;
+            json::read(&bytes, app.limits.json_depth)?
+        };
+        Ok(Self { body, idempotency })
+    }
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(&code::BODY_TOO_LARGE, format!("a body may have at most {limit} bytes"))
+}
+
+fn unreadable(error: &axum::Error, limit: usize) -> Problem {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return too_large(limit);
+        }
+        cause = error.source();
+    }
+    Problem::new(&code::BODY_UNREADABLE, "the connection ended before the body did")
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let mut parts = given.split(';').map(str::trim);
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let is_utf8 = |parameter: &str| {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+    };
+    if is_json && parts.all(is_utf8) {
+        return Ok(());
+    }
+    Err(Problem::new(&code::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json in UTF-8"))
+}
+
+/// The key as the IETF draft writes it, a quoted string, or bare.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, Problem> {
+    const RULE: &str = "must have between 1 and 128 visible ASCII characters";
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let invalid = || Problem::invalid("Idempotency-Key", RULE);
+    let text = value.to_str().map_err(|_| invalid())?.trim();
+    let key: Cow<'_, str> = match text.strip_prefix('"') {
+        Some(rest) => unescape(rest.strip_suffix('"').ok_or_else(invalid)?).ok_or_else(invalid)?.into(),
+        None => text.into(),
+    };
+    let fits = (1..=MAX_IDEMPOTENCY_KEY_CHARS).contains(&key.len());
+    if !fits || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(invalid());
+    }
+    Ok(Some(Arc::from(key)))
+}
+
+/// The inside of a structured field's string, where `\` stands before `"` and `\`.
+fn unescape(text: &str) -> Option<String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => plain.push(letters.next().filter(|next| matches!(next, '"' | '\\'))?),
+            '"' => return None,
+            other => plain.push(other),
+        }
+    }
+    Some(plain)
+}
+
+/// Tells whether a repeated key comes with the same request.
+fn fingerprint(parts: &Parts, body: &[u8]) -> [u8; 16] {
+    let digest = Sha256::new()
+        .chain_update(parts.method.as_str())
+        .chain_update([0])
+        .chain_update(parts.uri.path())
+        .chain_update([0])
+        .chain_update(body)
+        .finalize();
+    *digest.first_chunk().expect("a digest has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(IDEMPOTENCY_KEY, http::HeaderValue::from_str(text).unwrap());
+        idempotency_key(&headers).ok().flatten().map(|key| key.to_string())
+    }
+
+    #[test]
+    fn a_key_may_be_quoted() {
+        assert_eq!(key("abc-1").as_deref(), Some("abc-1"));
+        assert_eq!(key("\"abc-1\"").as_deref(), Some("abc-1"));
+        assert_eq!(key(r#""a\"b\\c""#).as_deref(), Some(r#"a"b\c"#));
+        assert_eq!(key(&"k".repeat(128)).map(|key| key.len()), Some(128));
+        for bad in ["", "\"\"", "\"abc", r#""a"b""#, r#""a\b""#, "a b", &"k".repeat(129)] {
+            assert_eq!(key(bad), None, "{bad}");
+        }
+    }
+
+    fn media(text: &'static str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(text));
+        check_media_type(&headers).is_ok()
+    }
+
+    #[test]
+    fn only_json_in_utf8_is_read() {
+        assert!(media("application/json") && media("Application/JSON; charset=UTF-8"));
+        assert!(media("application/json; charset=\"utf-8\""));
+        for bad in ["", "text/plain", "application/json; charset=latin1", "application/jsonp"] {
+            assert!(!media(bad), "{bad}");
+        }
+    }
+}

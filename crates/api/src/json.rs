@@ -1,0 +1,113 @@
+//! JSON in and out.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use crate::error::{Problem, code};
+use crate::list::Object;
+
+/// Reads a body. The way to the wrong field is found in a second pass, so that good bodies don't pay for it.
+pub fn read<T: DeserializeOwned>(body: &[u8], max_depth: usize) -> Result<T, Problem> {
+    if depth(body) > max_depth {
+        let detail = format!("objects and lists may be at most {max_depth} deep");
+        return Err(Problem::new(&code::JSON_TOO_DEEP, detail));
+    }
+    match serde_json::from_slice::<Object<T>>(body) {
+        Ok(Object(value)) => Ok(value),
+        Err(error) if error.classify() == Category::Data => Err(invalid::<T>(body, &error)),
+        Err(error) => Err(Problem::new(&code::MALFORMED_JSON, error.to_string())),
+    }
+}
+
+fn invalid<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let path = match serde_path_to_error::deserialize::<_, Object<T>>(&mut reader) {
+        Err(error) => error.path().to_string(),
+        Ok(_) => String::new(),
+    };
+    let text = error.to_string();
+    let rule = text.rsplit_once(" at line ").map_or(text.as_str(), |(rule, _)| rule);
+    // The field itself is the better name where the rule is about a field that is missing, unknown or doubled.
+    let quoted = rule.split('`').nth(1).filter(|_| rule.contains("field `"));
+    match (path.as_str(), quoted) {
+        ("." | "", Some(field)) => Problem::invalid(field.to_owned(), format_args!("is wrong: {rule}")),
+        ("." | "", None) => Problem::invalid("", format_args!("the body is wrong: {rule}")),
+        (path, _) if rule.starts_with("must ") => Problem::invalid(path.to_owned(), rule),
+        (path, _) => Problem::invalid(path.to_owned(), format_args!("is wrong: {rule}")),
+    }
+}
+
+/// How deep objects and lists go in a text that may or may not be JSON.
+fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+pub fn respond(status: StatusCode, view: &impl Serialize) -> Response {
+    let mut body = Vec::with_capacity(1024);
+    serde_json::to_writer(&mut body, view).expect("a view is JSON");
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_counts_outside_strings_only() {
+        for (text, expected) in
+            [("", 0), ("1", 0), ("{}", 1), ("[[1],[2,{}]]", 3), (r#"{"a":"[[[\"[["}"#, 1), ("]]][[", 2)]
+        {
+            assert_eq!(depth(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[derive(serde::Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct Sample {
+        name: String,
+        #[serde(default)]
+        counts: Vec<u32>,
+    }
+
+    fn detail(body: &str) -> (&'static str, String) {
+        let problem = read::<Sample>(body.as_bytes(), 4).unwrap_err();
+        (problem.code().name, problem.detail().to_owned())
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(detail("{").0, "malformed_json");
+        assert_eq!(detail("").0, "malformed_json");
+        assert_eq!(detail(r#"{"name":"a"} x"#).0, "malformed_json");
+        assert_eq!(detail("[[[[[").0, "json_too_deep");
+        assert_eq!(detail("{}"), ("invalid", "name is wrong: missing field `name`".into()));
+        assert!(detail(r#"{"name":"a","x":1}"#).1.starts_with("x is wrong: unknown field `x`"));
+        assert!(detail(r#"{"name":"a","name":"b"}"#).1.starts_with("name is wrong: duplicate field"));
+        assert!(detail(r#"{"name":"a","counts":[1,-1]}"#).1.starts_with("counts[1] is wrong"));
+        assert!(detail("[]").1.contains("name") || detail("[]").1.contains("body"));
+    }
+}

@@ -1,0 +1,180 @@
+//! The one layer around every route: request id, rate limits, credential, time-out, panics, problems, metrics, log.
+//!
+//! It is one function and not a stack of layers because a request passes it every time: each layer would cost a
+//! clone of everything below it and an allocation.
+
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tracing::Instrument;
+
+use crate::app::{App, Shared};
+use crate::auth::{self, Caller};
+use crate::error::{Problem, code};
+use crate::rate::Standing;
+use crate::request_id::{self, X_REQUEST_ID};
+
+/// Who may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only with a credential.
+    Credential,
+    /// Anybody.
+    Open,
+    /// Anybody and as often as they like: probes must not fail because somebody else is loud.
+    Probe,
+}
+
+#[derive(Clone)]
+pub struct Gate {
+    pub app: App,
+    pub access: Access,
+}
+
+pub async fn gate(State(Gate { app, access }): State<Gate>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let request_id = request_id::of(request.headers());
+    let method = request.method().clone();
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
+    let span = tracing::debug_span!("request", request_id = &*request_id, %method, route);
+    let answered = answer(&app, access, &request_id, request, next).instrument(span).await;
+    let mut response = finish(answered, &request_id);
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(X_REQUEST_ID, value);
+    }
+    let (status, took) = (response.status(), began.elapsed());
+    app.http_metrics.record(route, &method, status, took);
+    if status.is_server_error() {
+        tracing::warn!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request failed");
+    } else {
+        tracing::debug!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request");
+    }
+    response
+}
+
+async fn answer(
+    app: &Shared,
+    access: Access,
+    request_id: &Arc<str>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let mut fields = HeaderMap::new();
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    let response = match admit(app, access, request_id, request.headers(), peer, &mut fields).await {
+        Ok(caller) => {
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
+            }
+            run(app, request_id, request, next).await
+        }
+        Err(problem) => problem.render(request_id),
+    };
+    with_fields(response, fields)
+}
+
+fn with_fields(mut response: Response, fields: HeaderMap) -> Response {
+    // The fields are single-valued, so each comes with its name.
+    for (name, value) in fields {
+        if let Some(name) = name {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// Lets a request in, or says why not. `fields` is what the answer says about rate limits.
+async fn admit(
+    app: &Shared,
+    access: Access,
+    request_id: &Arc<str>,
+    headers: &HeaderMap,
+    peer: Option<IpAddr>,
+    fields: &mut HeaderMap,
+) -> Result<Option<Caller>, Problem> {
+    if access == Access::Probe {
+        return Ok(None);
+    }
+    let mut note = |standing: Result<Option<Standing<'_>>, crate::rate::Refused<'_>>| match standing {
+        Ok(Some(standing)) => {
+            standing.note(fields);
+            Ok(())
+        }
+        Ok(None) => Ok(()),
+        Err(refused) => {
+            refused.note(fields);
+            Err(refused.problem())
+        }
+    };
+    if let Some(peer) = peer {
+        let standing = app.rates.check_address(app.proxies.client(peer, headers));
+        // With a credential the answer speaks of that one's limit, unless this one is the one that refuses.
+        match (access, standing) {
+            (Access::Credential, Ok(_)) => {}
+            (_, standing) => note(standing)?,
+        }
+    }
+    if access != Access::Credential {
+        return Ok(None);
+    }
+    let caller = auth::authenticate(app, headers, Arc::clone(request_id)).await?;
+    note(app.rates.check_caller(&caller))?;
+    Ok(Some(caller))
+}
+
+/// Runs the handler within its time and survives its panics.
+async fn run(app: &Shared, request_id: &str, request: Request, next: Next) -> Response {
+    let mut handler = pin!(next.run(request));
+    let caught = poll_fn(|context| {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => std::task::Poll::Ready(Err(panic)),
+        }
+    });
+    match tokio::time::timeout(app.limits.request_timeout, caught).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            tracing::error!(request_id, panic = text, "a handler panicked");
+            Problem::new(&code::INTERNAL, "the request failed; the log says why").render(request_id)
+        }
+        Err(_) => {
+            let detail =
+                "no answer in time; a change may still happen, so repeat with the same Idempotency-Key";
+            Problem::new(&code::TIMEOUT, detail).render(request_id)
+        }
+    }
+}
+
+/// Gives errors their form, wherever below they come from.
+fn finish(mut response: Response, request_id: &str) -> Response {
+    if response.status().is_success() {
+        return response;
+    }
+    let mut problem = response.extensions_mut().remove::<Problem>();
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        problem = problem.or_else(|| Some(Problem::method_not_allowed()));
+    }
+    match problem {
+        Some(problem) => {
+            let fields = std::mem::take(response.headers_mut());
+            with_fields(problem.render(request_id), fields)
+        }
+        None => response,
+    }
+}
+
+/// Everything that no route matches.
+pub async fn unknown_route() -> Problem {
+    Problem::new(&code::UNKNOWN_ROUTE, "there is nothing at this address; the routes are in /openapi.json")
+}

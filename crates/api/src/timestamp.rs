@@ -1,0 +1,144 @@
+//! RFC 3339, both ways. Writing is by hand because every hold carries several moments and nothing may be allocated.
+
+use rowlock_core::Time;
+
+/// The first millisecond of the year 0.
+const FIRST: i64 = -62_167_219_200_000;
+/// The last millisecond of the year 9999.
+const LAST: i64 = 253_402_300_799_999;
+
+/// `2026-01-31T23:59:59.123Z`.
+pub struct Written([u8; 24]);
+
+impl Written {
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("digits are text")
+    }
+}
+
+pub fn write(time: Time) -> Written {
+    // Deadlines saturate in the kernel, so what can't be written as a date is written as the last one.
+    let millis = time.millis().clamp(FIRST, LAST);
+    let (days, in_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    let (year, month, day) = civil(days);
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    digits(&mut text[0..4], year);
+    digits(&mut text[5..7], month);
+    digits(&mut text[8..10], day);
+    digits(&mut text[11..13], in_day / 3_600_000);
+    digits(&mut text[14..16], in_day / 60_000 % 60);
+    digits(&mut text[17..19], in_day / 1000 % 60);
+    digits(&mut text[20..23], in_day % 1000);
+    Written(text)
+}
+
+fn digits(place: &mut [u8], mut number: i64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// Days since 1970-01-01 as a date of the Gregorian calendar, counting years from March so that leap days come last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+/// Reads RFC 3339 with any offset; finer than a millisecond is cut off.
+pub fn read(text: &str) -> Result<Time, &'static str> {
+    const RULE: &str = "must be a time such as 2026-01-31T19:30:00Z";
+    let (seconds, fraction, offset) = split(text).ok_or(RULE)?;
+    let moment: jiff::Timestamp = [seconds, offset].concat().parse().map_err(|_| RULE)?;
+    let millis: i64 = (0..3).fold(0, |millis, i| {
+        millis * 10 + fraction.as_bytes().get(i).map_or(0, |digit| i64::from(digit - b'0'))
+    });
+    let millis = moment.as_millisecond() + millis;
+    if (FIRST..=LAST).contains(&millis) { Ok(Time::from_millis(millis)) } else { Err(RULE) }
+}
+
+/// Up to the seconds, the digits of the fraction, and the offset. The parser knows more forms than RFC 3339 does, so
+/// the form is looked at here.
+fn split(text: &str) -> Option<(&str, &str, &str)> {
+    let fits = |text: &str, shape: &[u8]| {
+        text.len() == shape.len()
+            && text.bytes().zip(shape).all(|(byte, wanted)| match wanted {
+                b'0' => byte.is_ascii_digit(),
+                b'T' => matches!(byte, b'T' | b't'),
+                other => byte == *other,
+            })
+    };
+    let (seconds, rest) = text.split_at_checked(19)?;
+    let (fraction, offset) = match rest.strip_prefix('.') {
+        Some(rest) => {
+            let end = rest.bytes().position(|byte| !byte.is_ascii_digit()).filter(|end| *end > 0)?;
+            rest.split_at(end)
+        }
+        None => ("", rest),
+    };
+    let has_offset = matches!(offset, "Z" | "z") || fits(offset, b"+00:00") || fits(offset, b"-00:00");
+    (fits(seconds, b"0000-00-00T00:00:00") && has_offset).then_some((seconds, fraction, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_what_jiff_writes() {
+        for millis in [
+            0,
+            1,
+            951_782_399_999,
+            951_782_400_000,
+            1_709_164_800_000,
+            4_107_542_399_999,
+            253_402_207_199_999,
+        ] {
+            let expected = jiff::Timestamp::from_millisecond(millis).unwrap();
+            assert_eq!(write(Time::from_millis(millis)).as_str(), format!("{expected:.3}"));
+        }
+        // A day of every month over two centuries.
+        for day in (0..73_000).step_by(13) {
+            let millis = day * 86_400_000 + 45_296_789;
+            let expected = jiff::Timestamp::from_millisecond(millis).unwrap();
+            assert_eq!(write(Time::from_millis(millis)).as_str(), format!("{expected:.3}"));
+        }
+        assert_eq!(write(Time::from_millis(-1)).as_str(), "1969-12-31T23:59:59.999Z");
+        assert_eq!(write(Time::from_millis(i64::MIN)).as_str(), "0000-01-01T00:00:00.000Z");
+        assert_eq!(write(Time::from_millis(i64::MAX)).as_str(), "9999-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn reads_rfc_3339_and_nothing_else() {
+        assert_eq!(read("1970-01-01T00:00:01Z"), Ok(Time::from_millis(1000)));
+        assert_eq!(read("1970-01-01T02:00:00.0015+02:00"), Ok(Time::from_millis(1)));
+        assert_eq!(read("1970-01-01t00:00:00.12345678901234567890z"), Ok(Time::from_millis(123)));
+        assert_eq!(read("0000-01-01T00:00:00Z"), Ok(Time::from_millis(FIRST)));
+        assert_eq!(read("1969-12-31T23:59:59.900Z"), Ok(Time::from_millis(-100)));
+        for bad in [
+            "",
+            "1970-01-01",
+            "2026-01-01T00:00:00.1",
+            "2026-01-01T00:00:00é",
+            "2026-02-30T00:00:00Z",
+            "2026-01-01T00:00:00",
+            "2026-01-01 00:00:00Z",
+            "2026-01-01T00:00:00Z[UTC]",
+            "2026-01-01T00:00:00.Z",
+            "12026-01-01T00:00:00Z",
+            "2026-01-01T25:00:00Z",
+            "2026-01-01T00:00:00+99:99",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use serde_json::json;
+
+use crate::support::{Server, text};
+
+#[tokio::test]
+async fn events_are_made_and_listed_by_pages() {
+    let server = Server::start().await;
+    let event = server.event().await;
+    for _ in 0..2 {
+        server.empty_event(json!({})).await;
+    }
+    let first = server.get("/api/admin/events?limit=2").with(&server.admin).send().await;
+    let page = first.expect(200);
+    assert_eq!(page["events"][0]["event_id"], event.id);
+    assert_eq!((&page["events"][0]["seat_count"], &page["events"][0]["area_count"]), (&json!(12), &json!(1)));
+    let link = first.header("link").to_owned();
+    let next = link.strip_prefix('<').unwrap().split('>').next().unwrap();
+    let last = server.get(next).with(&server.admin).send().await;
+    assert_eq!((last.expect(200)["events"].as_array().unwrap().len(), last.header("link")), (1, ""));
+}
+
+#[tokio::test]
+async fn the_generator_makes_blocks_rows_and_numbers() {
+    let server = Server::start().await;
+    let id = server.empty_event(json!({})).await;
+    let admin = |rest: &str| format!("/api/admin/events/{id}{rest}");
+    let box_ =
+        server.post(&admin("/blocks"), json!({"name": "Box"})).with(&server.admin).send().await.expect(201);
+    server
+        .post(&admin("/blocks"), json!({"name": "Box"}))
+        .with(&server.admin)
+        .send()
+        .await
+        .refused(409, "name_taken");
+    let body = json!({"sections": [
+        {"block": "Box", "rows": ["Left", "Right"], "numbers": {"from": 5, "to": 6}, "tier": "gold"},
+        {"block": "Hall", "rows": {"from": 10, "to": 11}, "numbers": {"from": 0, "to": 0}, "tier": "silver", "x": -5, "y": 1.5},
+    ]});
+    let made = server.post(&admin("/seats"), body).with(&server.admin).send().await.expect(201);
+    assert_eq!((&made["count"], &made["blocks"][0]["block_id"]), (&json!(6), &box_["block_id"]));
+    let path = format!("/api/events/{id}/seats");
+    let seats = server.get(&path).with(&server.admin).send().await.expect(200);
+    let labels: Vec<_> = seats["seats"].as_array().unwrap().iter().map(|seat| text(&seat["label"])).collect();
+    assert_eq!(labels, ["Left-5", "Left-6", "Right-5", "Right-6", "10-0", "11-0"]);
+    assert_eq!(
+        (&made["first_seat_id"], &made["last_seat_id"]),
+        (&seats["seats"][0]["seat_id"], &seats["seats"][5]["seat_id"])
+    );
+    assert_eq!((&seats["seats"][5]["x"], &seats["seats"][5]["y"]), (&json!(-5.0), &json!(2.5)));
+    let area = json!({"name": "Pit", "tier": "gold", "capacity": 5});
+    server.post(&admin("/areas"), area.clone()).with(&server.admin).send().await.expect(201);
+    server.post(&admin("/areas"), area).with(&server.admin).send().await.refused(409, "name_taken");
+}
+
+#[tokio::test]
+async fn seats_leave_and_return_to_sale() {
+    let server = Server::start().await;
+    let event = server.event().await;
+    let list = json!({"seat_ids": [event.seats[0], event.seats[1]]});
+    let mark =
+        |path: &'static str| server.post(&event.admin_path(path), list.clone()).with(&server.admin).send();
+    assert_eq!(mark("/seats/block").await.expect(200)["changed"], list["seat_ids"]);
+    assert_eq!(mark("/seats/block").await.expect(200)["changed"], json!([]));
+    assert_eq!(mark("/seats/unblock").await.expect(200)["changed"], list["seat_ids"]);
+    server.hold(&event, "ann", &[1]).await;
+    let problem = mark("/seats/block").await.refused(409, "seats_taken");
+    assert_eq!(problem["conflicts"], json!([{"seat_id": event.seats[1]}]));
+    let unknown = json!({"seat_ids": ["0190a5f0-7c3e-7bbb-8a40-3d5c1f0e9a77"]});
+    let answer = server.post(&event.admin_path("/seats/block"), unknown).with(&server.admin).send().await;
+    answer.refused(404, "unknown_seats");
+}
+
+#[tokio::test]
+async fn an_event_can_be_full() {
+    let server = Server::start().await;
+    let id = server.empty_event(json!({})).await;
+    let path = format!("/api/admin/events/{id}/areas");
+    for i in 0..200 {
+        let area = json!({"name": format!("Area {i}"), "tier": "gold", "capacity": 1});
+        server.post(&path, area).with(&server.admin).send().await.expect(201);
+    }
+    let area = json!({"name": "one more", "tier": "gold", "capacity": 1});
+    server.post(&path, area).with(&server.admin).send().await.refused(422, "event_full");
+}
+
+#[tokio::test]
+async fn the_journal_is_paged_and_has_no_gaps() {
+    let server = Server::start().await;
+    let event = server.event().await;
+    server.book(&event, "ann", &[0]).await;
+    let mut path = event.admin_path("/journal?limit=3");
+    let (mut sequences, mut kinds) = (Vec::new(), Vec::new());
+    loop {
+        let answer = server.get(&path).with(&server.admin).send().await;
+        let page = answer.expect(200);
+        for entry in page["entries"].as_array().unwrap() {
+            sequences.push(entry["sequence"].as_u64().unwrap());
+            kinds.push(text(&entry["type"]));
+            assert!(entry["data"].is_object() && entry["at"].is_string());
+        }
+        match answer.header("link").strip_prefix('<') {
+            Some(link) => path = link.split('>').next().unwrap().to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(sequences, (1..=sequences.len() as u64).collect::<Vec<_>>());
+    assert_eq!(kinds[0], "EVENT-CREATED");
+    assert_eq!(kinds[kinds.len() - 2..], ["SEAT-HOLD-CONFIRMED", "BOOKING-CONFIRMED"]);
+}

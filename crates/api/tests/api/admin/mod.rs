@@ -1,0 +1,6 @@
+//! `/api/admin`.
+
+mod events;
+mod keys;
+mod orgs;
+mod users;

@@ -1,0 +1,5 @@
+//! `/api/bookings`.
+
+mod booking;
+mod hold;
+mod hold_seats;
