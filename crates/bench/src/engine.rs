@@ -9,7 +9,7 @@ use crate::setup::{SEATS_PER_EVENT, Stage};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Buyers at once.
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 256)]
     buyers: u32,
     /// Seconds at most; the run ends sooner when the seats do.
     #[arg(long, default_value_t = 5)]

@@ -19,7 +19,7 @@ use crate::wrk::{self, Load, Run, Target};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Connections that wrk keeps open.
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 256)]
     connections: u32,
     /// Seconds that each peer is under load in a round.
     #[arg(long, default_value_t = 5)]

@@ -53,6 +53,8 @@ impl Stage {
             let sections = vec![section(part)];
             run(&self.engine, self.org, Command::CreateSeats { event: event.id, sections }).await;
         }
+        // Loading it into memory is not what is measured.
+        self.engine.event(self.org, event.id).await.expect("the event loads");
         event.id
     }
 

@@ -76,12 +76,13 @@ async fn run(
     loop {
         tokio::select! {
             biased;
-            taken = queue.recv_many(&mut jobs, MAX_BATCH) => if taken == 0 { return },
-            // Nothing new comes in after this; what is queued is still taken above.
+            // First, so that a lane that always has work hears of it too. Nothing new comes in after this; what is
+            // queued is still taken below.
             _ = stopped.wait_for(|stop| *stop), if !queue.is_closed() => {
                 queue.close();
                 continue;
             }
+            taken = queue.recv_many(&mut jobs, MAX_BATCH) => if taken == 0 { return },
         }
         metrics.lane_depth.set(queue.len() as f64);
         metrics.batch_size.record(jobs.len() as f64);

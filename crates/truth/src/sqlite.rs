@@ -3,6 +3,7 @@
 //! One thread writes ([`writer`]), a few read ([`reader`]), one moves the log into the file ([`checkpoint`]). In WAL
 //! mode none of them waits for another, and every commit is synced before anybody hears of it.
 
+mod carts;
 mod checkpoint;
 mod codec;
 mod load;
@@ -16,6 +17,7 @@ mod writer;
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
@@ -70,8 +72,8 @@ pub struct SqliteTruth {
     writer: Option<Writer>,
     readers: Readers,
     checkpointer: Option<Checkpointer>,
-    /// Held for as long as the truth lives: one process a folder.
-    _folder: Option<Folder>,
+    /// Locked until the truth is closed: one process a folder.
+    folder: Mutex<Option<Folder>>,
 }
 
 impl SqliteTruth {
@@ -88,7 +90,7 @@ impl SqliteTruth {
             writer: Some(writer),
             readers,
             checkpointer: Some(checkpointer),
-            _folder: Some(folder),
+            folder: Mutex::new(Some(folder)),
         })
     }
 
@@ -96,7 +98,13 @@ impl SqliteTruth {
     pub fn open_read_only(dir: &Path) -> Result<Self, OpenError> {
         let folder = Folder::existing(dir)?;
         let readers = Readers::start(&folder, 1)?;
-        Ok(Self { clock: Arc::default(), writer: None, readers, checkpointer: None, _folder: None })
+        Ok(Self {
+            clock: Arc::default(),
+            writer: None,
+            readers,
+            checkpointer: None,
+            folder: Mutex::default(),
+        })
     }
 
     fn writer(&self) -> Result<&Writer, Failure> {
@@ -201,6 +209,7 @@ impl Truth for SqliteTruth {
                 checkpointer.stop();
             }
             self.readers.stop();
+            self.folder.lock().take();
         })
     }
 }

@@ -11,6 +11,9 @@ use tokio::sync::OnceCell;
 
 use super::{HotEvent, LiveEvent};
 
+/// Facts kept for an event that is being loaded. A load that nobody waits for any more must not gather them for ever.
+const MAX_STAGED: usize = 100_000;
+
 pub struct HotTier {
     truth: Arc<dyn Truth>,
     /// Events kept at most. The one unused for longest leaves first.
@@ -75,7 +78,8 @@ impl HotTier {
         let Some(slot) = self.slots.read().get(&id).map(Arc::clone) else { return };
         let mut stage = slot.stage.lock();
         match &mut *stage {
-            Stage::Loading(facts) => facts.push((sequence, fact.clone())),
+            Stage::Loading(facts) if facts.len() < MAX_STAGED => facts.push((sequence, fact.clone())),
+            Stage::Loading(_) => self.forget(id, &slot),
             Stage::Ready(event) => {
                 if !event.write().apply(sequence, fact) {
                     tracing::warn!(event = %id, sequence, "the hot tier missed a fact, loading the event again");

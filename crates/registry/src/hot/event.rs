@@ -292,6 +292,7 @@ impl HotEvent {
 
     fn add_seats(&mut self, added: &SectionsAdded, sequence: u64) {
         let mut layout = Arc::unwrap_or_clone(std::mem::take(&mut self.layout));
+        self.reserve(&mut layout, added.count as usize);
         for place in added.sections.iter().flat_map(|section| section.places()) {
             layout.push(&place);
             let block = usize::from(layout.block_of[self.status.len()]);
@@ -299,6 +300,17 @@ impl HotEvent {
         }
         self.layout = Arc::new(layout);
         self.layout_version = sequence;
+    }
+
+    /// Makes room for exactly these seats: growing by doubling would cost up to twice the memory.
+    fn reserve(&mut self, layout: &mut Layout, more: usize) {
+        layout.reserve(more);
+        let seats = self.status.len() + more;
+        self.status.reserve_exact(more);
+        self.hold.reserve_exact(more);
+        self.until.reserve_exact(more);
+        self.owner.reserve_exact(more);
+        self.free.reserve_exact(seats.div_ceil(64) - self.free.len());
     }
 
     fn push_seat(&mut self, block: usize) {

@@ -45,6 +45,16 @@ impl Layout {
         self.block_of.is_empty()
     }
 
+    /// Makes room for exactly so many more seats.
+    pub fn reserve(&mut self, more: usize) {
+        self.block_of.reserve_exact(more);
+        self.row_of.reserve_exact(more);
+        self.number_of.reserve_exact(more);
+        self.tier_of.reserve_exact(more);
+        self.x_of.reserve_exact(more);
+        self.y_of.reserve_exact(more);
+    }
+
     pub fn add_block(&mut self, block: Block) {
         self.block_index.insert(block.id, self.blocks.len() as u16);
         self.blocks.push(block);

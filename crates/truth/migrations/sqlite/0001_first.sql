@@ -58,10 +58,11 @@ CREATE TABLE areas (
     CHECK (held >= 0 AND sold >= 0 AND held + sold <= capacity)
 ) STRICT, WITHOUT ROWID;
 
--- A seat has room for one owner.
+-- A seat has room for one owner. Its key is a plain integer, so that finding and overwriting it is cheap.
 CREATE TABLE seats (
-    event_key  INTEGER NOT NULL REFERENCES events (key),
-    ordinal    INTEGER NOT NULL,
+    key        INTEGER NOT NULL PRIMARY KEY, -- event_key * 2^24 + ordinal
+    event_key  INTEGER GENERATED ALWAYS AS (key >> 24) VIRTUAL,
+    ordinal    INTEGER GENERATED ALWAYS AS (key & 16777215) VIRTUAL,
     status     INTEGER NOT NULL,
     version    INTEGER NOT NULL,
     held_until INTEGER,
@@ -73,10 +74,9 @@ CREATE TABLE seats (
     number     INTEGER NOT NULL,
     x          REAL    NOT NULL,
     y          REAL    NOT NULL,
-    PRIMARY KEY (event_key, ordinal),
     CHECK ((status = 1) = (hold_id IS NOT NULL) AND (status = 1) = (held_until IS NOT NULL)),
     CHECK ((status = 2) = (ticket_id IS NOT NULL))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Ids of holds begin with their time, so new rows go to the end.
 CREATE TABLE holds (
@@ -98,8 +98,8 @@ CREATE TABLE holds (
     booking_id     BLOB,
     CHECK ((status = 0) = (ended_at IS NULL) AND (status = 1) = (booking_id IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX holds_one_per_cart ON holds (user_id, event_key, cart_token) WHERE status = 0;
-CREATE INDEX holds_by_expiry ON holds (expires_at) WHERE status = 0;
+-- Expiries come in order, so this grows at its end. That a cart has one active hold is kept by the writer's memory.
+CREATE INDEX holds_active ON holds (expires_at, user_id) WHERE status = 0;
 
 CREATE TABLE bookings (
     id                BLOB    NOT NULL PRIMARY KEY,
@@ -146,16 +146,16 @@ CREATE TABLE streams (
 ) STRICT;
 
 CREATE TABLE journal (
-    stream_key INTEGER NOT NULL REFERENCES streams (key),
-    seq        INTEGER NOT NULL,
+    key        INTEGER NOT NULL PRIMARY KEY, -- stream_key * 2^40 + seq
+    stream_key INTEGER GENERATED ALWAYS AS (key >> 40) VIRTUAL,
+    seq        INTEGER GENERATED ALWAYS AS (key & 1099511627775) VIRTUAL,
     id         BLOB    NOT NULL,
     kind       TEXT    NOT NULL,
     at         INTEGER NOT NULL,
     actor      TEXT    NOT NULL,
     request_id TEXT    NOT NULL,
-    data       TEXT    NOT NULL, -- JSON
-    PRIMARY KEY (stream_key, seq)
-) STRICT, WITHOUT ROWID;
+    data       TEXT    NOT NULL -- JSON
+) STRICT;
 
 -- For people and reports: a row a seat and hold.
 CREATE VIEW seat_holds AS

@@ -16,9 +16,9 @@ use rusqlite::Connection;
 use super::open::{Folder, OpenError};
 
 /// Size of the log at which copying is worth a sync of the file.
-const COPY_AT_BYTES: u64 = 8 << 20;
+const COPY_AT_BYTES: u64 = 32 << 20;
 /// Size of the log at which the writer is asked to help it start over.
-const RESTART_AT_BYTES: u64 = 64 << 20;
+const RESTART_AT_BYTES: u64 = 128 << 20;
 /// What may be left to copy for that: few enough pages that no request notices.
 const LEFT_FOR_WRITER_PAGES: i64 = 2_000;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -73,6 +73,13 @@ impl Checkpointer {
         {
             tracing::error!("the checkpointer ended badly");
         }
+    }
+}
+
+impl Drop for Checkpointer {
+    /// A truth that is dropped without being closed must not leave a thread in its folder.
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

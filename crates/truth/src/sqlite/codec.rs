@@ -30,6 +30,15 @@ pub(super) enum StoreError {
 }
 
 impl StoreError {
+    /// For an insert whose key was free when it was looked up: if it is not now, somebody else was quicker.
+    pub fn of_insert(error: rusqlite::Error, what: &'static str) -> Self {
+        use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE};
+        match error.sqlite_error().map(|error| error.extended_code) {
+            Some(SQLITE_CONSTRAINT_PRIMARYKEY | SQLITE_CONSTRAINT_UNIQUE) => StoreError::Stale(what),
+            _ => StoreError::Sqlite(error),
+        }
+    }
+
     /// Whether the store as a whole is in trouble, so that trying commands one by one can't help.
     pub fn is_outage(&self) -> bool {
         use rusqlite::ErrorCode::{
@@ -172,6 +181,17 @@ pub(super) fn area(row: &Row, event: EventId) -> Stored<(Area, u64)> {
     Ok((area, row.get(6)?))
 }
 
+/// The key of a seat's row.
+pub(super) const fn seat_key(event_key: i64, ordinal: u32) -> i64 {
+    const _: () = assert!(rowlock_core::limits::MAX_SEATS_PER_EVENT <= 1 << 24);
+    (event_key << 24) | ordinal as i64
+}
+
+/// The key of a journal row. The first of the next stream is the end of this one.
+pub(super) const fn journal_key(stream_key: i64, sequence: u64) -> i64 {
+    (stream_key << 40) | sequence as i64
+}
+
 pub(super) const SEAT_COLUMNS: &str = "s.status, s.version, s.held_until, s.hold_id, s.ticket_id, s.tier";
 
 pub(super) fn seat(row: &Row) -> Stored<(Seat, u64)> {
@@ -227,7 +247,7 @@ pub(super) fn hold(row: &Row, event: EventRef) -> Stored<(Hold, u64)> {
     Ok((hold, row.get(4)?))
 }
 
-fn held_seats(json: &str) -> Stored<Vec<HeldSeat>> {
+pub(super) fn held_seats(json: &str) -> Stored<Vec<HeldSeat>> {
     let pairs: Vec<(u32, i64)> =
         serde_json::from_str(json).map_err(|_| StoreError::Corrupt("a held seat"))?;
     Ok(pairs.into_iter().map(|(ordinal, price)| HeldSeat { ordinal, price }).collect())

@@ -12,6 +12,7 @@ use rowlock_core::{AreaId, BlockId, BookingId, Command, EventId, HoldId, Request
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Statement};
 use rustc_hash::FxHashMap;
 
+use super::carts::Carts;
 use super::codec::{
     self, AREA_COLUMNS, BOOKING_COLUMNS, EVENT_COLUMNS, EventRef, HOLD_COLUMNS, KEY_COLUMNS, ORG_COLUMNS,
     SEAT_COLUMNS, StoreError, Stored, TICKET_COLUMNS,
@@ -24,10 +25,10 @@ const MAX_CACHED_EVENTS: usize = 4096;
 pub(super) struct Loader<'c> {
     db: &'c Connection,
     seat: Statement<'c>,
-    cart: Statement<'c>,
     hold: Statement<'c>,
     record: Statement<'c>,
     pub events: EventCache,
+    pub carts: Carts,
 }
 
 /// Events as they are stored. Only the writer changes them, so its memory of them is exact.
@@ -47,11 +48,15 @@ impl EventCache {
     }
 
     pub fn put(&mut self, key: i64, row: Arc<EventRow>) {
-        if self.rows.len() >= MAX_CACHED_EVENTS {
-            self.clear();
-        }
         self.ids.insert(key, row.event.id);
         self.rows.insert(row.event.id, (key, row));
+    }
+
+    /// Called between batches: a batch must find to its end the events that it has loaded.
+    pub fn trim(&mut self) {
+        if self.rows.len() > MAX_CACHED_EVENTS {
+            self.clear();
+        }
     }
 
     pub fn clear(&mut self) {
@@ -65,19 +70,14 @@ impl<'c> Loader<'c> {
         let prepare = |sql: &str| db.prepare(sql);
         Ok(Self {
             db,
-            seat: prepare(&format!(
-                "SELECT {SEAT_COLUMNS} FROM seats s WHERE event_key = ?1 AND ordinal = ?2"
-            ))?,
-            cart: prepare(&format!(
-                "SELECT {HOLD_COLUMNS} FROM holds h
-                 WHERE user_id = ?1 AND event_key = ?2 AND cart_token = ?3 AND status = 0"
-            ))?,
+            seat: prepare(&format!("SELECT {SEAT_COLUMNS} FROM seats s WHERE key = ?1"))?,
             hold: prepare(&format!("SELECT {HOLD_COLUMNS} FROM holds h WHERE id = ?1"))?,
             record: prepare(
                 "SELECT fingerprint, outcome FROM idempotency_records
                  WHERE org_id = ?1 AND actor = ?2 AND key = ?3 AND expires_at > ?4",
             )?,
             events: EventCache::default(),
+            carts: Carts::load(db)?,
         })
     }
 
@@ -199,13 +199,18 @@ impl<'c> Loader<'c> {
     }
 
     fn usage(&self, event_key: i64, user: &UserId, now: Time) -> Stored<u32> {
-        let mut statement = self.cached(
-            "SELECT (SELECT coalesce(sum(places), 0) FROM holds
-                     WHERE user_id = ?1 AND event_key = ?2 AND status = 0 AND expires_at > ?3)
-                  + (SELECT coalesce(sum(places), 0) FROM bookings
-                     WHERE user_id = ?1 AND event_key = ?2 AND status = 0)",
+        let mut bookings = self.cached(
+            "SELECT coalesce(sum(places), 0) FROM bookings WHERE user_id = ?1 AND event_key = ?2 AND status = 0",
         )?;
-        Ok(statement.query_row((user.as_str(), event_key, now.millis()), |row| row.get(0))?)
+        let mut used: u32 = bookings.query_row((user.as_str(), event_key), |row| row.get(0))?;
+        let mut hold =
+            self.cached("SELECT places FROM holds WHERE id = ?1 AND status = 0 AND expires_at > ?2")?;
+        for id in self.carts.holds_of(event_key, user) {
+            let places: Option<u32> =
+                hold.query_row((id.as_bytes(), now.millis()), |row| row.get(0)).optional()?;
+            used += places.unwrap_or(0);
+        }
+        Ok(used)
     }
 
     /// Seats of an event, and who stands in the way on those that are held.
@@ -230,7 +235,7 @@ impl<'c> Loader<'c> {
         if slice.has_seat(id) {
             return Ok(());
         }
-        let mut rows = self.seat.query((event_key, ordinal))?;
+        let mut rows = self.seat.query([codec::seat_key(event_key, ordinal)])?;
         if let Some(row) = rows.next()? {
             let (seat, version) = codec::seat(row)?;
             slice.load_seat(id, seat, version);
@@ -255,20 +260,15 @@ impl<'c> Loader<'c> {
 
     fn load_cart(&mut self, slice: &mut Slice, places: &Places, now: Time) -> Stored<()> {
         let Some(key) = self.events.key(places.event) else { return Ok(()) };
-        if slice.cart(places.event, &places.user, &places.cart).is_some() {
-            return Ok(());
-        }
-        let event = self.event_by_key(slice, key)?;
-        let mut rows = self.cart.query((places.user.as_str(), key, places.cart.as_str()))?;
-        let Some(row) = rows.next()? else { return Ok(()) };
-        let (hold, version) = codec::hold(row, event)?;
-        drop(rows);
-        let (id, is_due) = (hold.id, hold.is_due(now));
+        let Some(id) = self.carts.hold_of(key, &places.user, &places.cart) else { return Ok(()) };
         // A hold that the batch has loaded already must keep what was loaded with it.
         if slice.hold(id).is_none() {
-            slice.load_hold(hold, version);
+            self.load_hold_row(slice, id)?;
         }
-        if is_due { self.load_contents(slice, id) } else { Ok(()) }
+        match slice.hold(id) {
+            Some(hold) if hold.is_due(now) => self.load_contents(slice, id),
+            _ => Ok(()),
+        }
     }
 
     /// A hold that a command names, with what ending, moving or selling it touches.
@@ -352,7 +352,8 @@ impl<'c> Loader<'c> {
         for request in batch {
             let (Command::Hold(places) | Command::Book { places, .. }) = &request.command else { continue };
             for (area, quantity) in &places.areas {
-                *wanted.entry((places.event, *area)).or_default() += quantity;
+                let wanted = wanted.entry((places.event, *area)).or_default();
+                *wanted = wanted.saturating_add(*quantity);
             }
         }
         for ((event, area), quantity) in wanted {
@@ -397,6 +398,16 @@ impl<'c> Loader<'c> {
             self.load_contents(slice, id)?;
         }
         Ok(())
+    }
+
+    /// Takes in what a batch has committed.
+    pub fn follow(&mut self, slice: &Slice) {
+        for row in slice.changed_holds() {
+            let hold = &row.value;
+            if let Some((key, event)) = self.events.rows.get(&hold.event) {
+                self.carts.follow(hold, *key, event.event.policy.seats_per_user.is_some());
+            }
+        }
     }
 
     fn cached(&self, sql: &str) -> Stored<CachedStatement<'c>> {

@@ -15,6 +15,8 @@ use super::codec::{
 use super::load::{read_event, tickets};
 use crate::read::{ActiveHold, EventPage, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
 
+/// As far as a stream can go.
+const MAX_SEQUENCE: u64 = (1 << 40) - 1;
 /// Before every id, for the first page.
 const FIRST: [u8; 16] = [0; 16];
 
@@ -93,10 +95,11 @@ pub(super) fn event_snapshot(db: &Connection, id: EventId) -> Stored<Option<Even
     let areas = all(db, &sql, [key], |row| Ok(codec::area(row, id)?.0))?;
     let sql = format!(
         "SELECT {SEAT_COLUMNS}, s.block, s.row, s.number, s.x, s.y, h.user_id
-         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id WHERE s.event_key = ?1 ORDER BY s.ordinal"
+         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id WHERE s.key >= ?1 AND s.key < ?2
+         ORDER BY s.key"
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let mut rows = statement.query([key])?;
+    let mut rows = statement.query((codec::seat_key(key, 0), codec::seat_key(key + 1, 0)))?;
     let mut seats: Vec<SeatSnapshot> = Vec::with_capacity(row.seat_count as usize);
     while let Some(seat) = rows.next()? {
         let block = row.blocks.get(seat.get::<_, usize>(6)?).ok_or(StoreError::Corrupt("a block"))?.id;
@@ -139,7 +142,7 @@ pub(super) fn holds_of_user(
 ) -> Stored<Vec<Hold>> {
     let sql = format!(
         "SELECT {HOLD_COLUMNS}, e.id, e.org_id, e.currency
-         FROM holds h JOIN events e ON e.key = h.event_key
+         FROM holds h INDEXED BY holds_active JOIN events e ON e.key = h.event_key
          WHERE h.status = 0 AND h.user_id = ?1 AND e.org_id = ?2 AND h.id > ?3 ORDER BY h.id LIMIT ?4"
     );
     let after = after.map_or(FIRST, |id| *id.as_bytes());
@@ -162,11 +165,12 @@ pub(super) fn booking(db: &Connection, id: BookingId) -> Stored<Option<Booking>>
 }
 
 pub(super) fn journal(db: &Connection, stream: Stream, after: u64, limit: usize) -> Stored<Vec<JournalRow>> {
-    let sql = "SELECT j.seq, j.id, j.kind, j.at, j.actor, j.request_id, j.data
-               FROM journal j JOIN streams s ON s.key = j.stream_key
-               WHERE s.id = ?1 AND j.seq > ?2 ORDER BY j.seq LIMIT ?3";
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
-    all(db, sql, (stream.bytes(), after, limit), |row| {
+    let key = first(db, "SELECT key FROM streams WHERE id = ?1", [stream.bytes()], |row| Ok(row.get(0)?))?;
+    let Some(key) = key else { return Ok(Vec::new()) };
+    let sql = "SELECT seq, id, kind, at, actor, request_id, data
+               FROM journal WHERE key > ?1 AND key < ?2 ORDER BY key LIMIT ?3";
+    let (after, end) = (codec::journal_key(key, after.min(MAX_SEQUENCE)), codec::journal_key(key + 1, 0));
+    all(db, sql, (after, end, limit), |row| {
         Ok(JournalRow {
             sequence: row.get(0)?,
             id: JournalId::from_uuid(codec::uuid(row, 1)?),

@@ -29,13 +29,13 @@ pub(super) struct Store<'c> {
 const MAX_CACHED_STREAMS: usize = 8192;
 
 const SET_SEAT: &str = "UPDATE seats SET status = ?1, version = version + 1, held_until = ?2, hold_id = ?3, \
-     ticket_id = ?4 WHERE event_key = ?5 AND ordinal = ?6 AND version = ?7";
+     ticket_id = ?4 WHERE key = ?5 AND version = ?6";
 
 impl<'c> Store<'c> {
     /// `compare: false` is for the test that shows what the version is good for.
     pub fn new(db: &'c Connection, compare: bool) -> Stored<Self> {
         let set_seat =
-            if compare { SET_SEAT.to_owned() } else { SET_SEAT.replace("version = ?7", "?7 >= 0") };
+            if compare { SET_SEAT.to_owned() } else { SET_SEAT.replace("version = ?6", "?6 >= 0") };
         Ok(Self {
             db,
             seat: db.prepare(&set_seat)?,
@@ -45,8 +45,8 @@ impl<'c> Store<'c> {
                  VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             )?,
             journal: db.prepare(
-                "INSERT INTO journal (stream_key, seq, id, kind, at, actor, request_id, data)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO journal (key, id, kind, at, actor, request_id, data)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?,
             sequence: db.prepare("UPDATE streams SET seq = ?2 WHERE key = ?1")?,
             streams: FxHashMap::default(),
@@ -169,8 +169,8 @@ impl<'c> Store<'c> {
         let key = key_of(events, added.event)?;
         let blocks = &events.row(added.event).ok_or(StoreError::Corrupt("an event"))?.blocks;
         let mut statement = self.db.prepare_cached(
-            "INSERT INTO seats (event_key, ordinal, status, version, tier, block, row, number, x, y)
-             VALUES (?1, ?2, 0, 1, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO seats (key, status, version, tier, block, row, number, x, y)
+             VALUES (?1, 0, 1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?;
         let mut ordinal = added.first_ordinal;
         for section in &added.sections {
@@ -178,7 +178,8 @@ impl<'c> Store<'c> {
             let block = block.ok_or(StoreError::Corrupt("the block of a section"))?;
             for place in section.places() {
                 let row = place.row.as_str();
-                statement.execute((key, ordinal, place.tier, block, row, place.number, place.x, place.y))?;
+                let key = codec::seat_key(key, ordinal);
+                statement.execute((key, place.tier, block, row, place.number, place.x, place.y))?;
                 ordinal += 1;
             }
         }
@@ -200,7 +201,8 @@ impl<'c> Store<'c> {
         };
         let status = row.value.state.status() as u8;
         let version = row.version.ok_or(StoreError::Corrupt("a seat"))?;
-        let changed = self.seat.execute((status, until, hold, ticket, event, ordinal, version))?;
+        let changed =
+            self.seat.execute((status, until, hold, ticket, codec::seat_key(event, ordinal), version))?;
         self.one_row(changed, "seat")
     }
 
@@ -371,16 +373,16 @@ impl<'c> Store<'c> {
             let data = serde_json::to_string(fact).map_err(|_| StoreError::Corrupt("a fact"))?;
             let actor = request.actor.to_string();
             let id = ids.next(now);
-            self.journal.execute((
-                key,
-                sequence,
+            let appended = self.journal.execute((
+                codec::journal_key(key, sequence),
                 id.as_bytes(),
                 fact.kind(),
                 now.millis(),
                 actor,
                 &*request.request_id,
                 data,
-            ))?;
+            ));
+            appended.map_err(|error| StoreError::of_insert(error, "stream"))?;
             sequences.push(sequence);
         }
         for stream in touched {

@@ -29,6 +29,9 @@ enum Work {
     Close,
 }
 
+/// Times that a command alone is tried again after somebody else changed its rows under it.
+const MAX_STALE_RETRIES: usize = 8;
+
 /// The handle of the writing thread.
 pub(super) struct Writer {
     work: mpsc::Sender<Work>,
@@ -74,6 +77,16 @@ impl Writer {
             if !matches!(joined, Ok(Ok(()))) {
                 tracing::error!("the writer ended badly");
             }
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// A truth that is dropped without being closed keeps its folder locked until the last write is done.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = self.work.send(Work::Close);
+            let _ = thread.join();
         }
     }
 }
@@ -132,17 +145,33 @@ impl<'c> Session<'c> {
 
     /// Commits a batch whole. If that fails for one command's sake, each is tried alone, so that only it suffers.
     fn commit(&mut self, batch: &[Request]) -> Results {
-        match self.attempt(batch) {
-            Ok(results) => results,
-            Err(error) if batch.len() == 1 || error.is_outage() => {
-                tracing::error!(error = %error.what(), commands = batch.len(), "a batch could not be committed");
-                batch.iter().map(|_| Err(error.failure())).collect()
+        let error = match self.attempt(batch) {
+            Ok(results) => return results,
+            Err(error) => error,
+        };
+        if batch.len() == 1 {
+            return self.commit_again(batch, error);
+        }
+        if error.is_outage() {
+            return refuse_all(batch, &error);
+        }
+        tracing::warn!(error = %error.what(), commands = batch.len(), "committing a batch one by one");
+        batch.iter().flat_map(|request| self.commit(std::slice::from_ref(request))).collect()
+    }
+
+    /// Tries a command again for as long as all that is wrong is that its rows were old. Reading them again mends that,
+    /// unless somebody keeps changing them, and then it must end all the same.
+    fn commit_again(&mut self, alone: &[Request], mut error: AttemptError) -> Results {
+        for _ in 0..MAX_STALE_RETRIES {
+            if !error.is_stale() {
+                break;
             }
-            Err(error) => {
-                tracing::warn!(error = %error.what(), commands = batch.len(), "committing a batch one by one");
-                batch.iter().flat_map(|request| self.commit(std::slice::from_ref(request))).collect()
+            match self.attempt(alone) {
+                Ok(results) => return results,
+                Err(next) => error = next,
             }
         }
+        refuse_all(alone, &error)
     }
 
     fn attempt(&mut self, batch: &[Request]) -> Result<Results, AttemptError> {
@@ -186,7 +215,9 @@ impl<'c> Session<'c> {
             self.store.append(&facts, now, &mut self.ids)?
         };
         self.db.prepare_cached("COMMIT")?.execute([])?;
+        self.loader.follow(&slice);
         self.store.trim();
+        self.loader.events.trim();
         Ok(answers(executed, sequences))
     }
 
@@ -205,6 +236,11 @@ impl<'c> Session<'c> {
         )?;
         Ok(statement.execute((self.clock.now().millis(), limit))?)
     }
+}
+
+fn refuse_all(batch: &[Request], error: &AttemptError) -> Results {
+    tracing::error!(error = %error.what(), commands = batch.len(), "a batch could not be committed");
+    batch.iter().map(|_| Err(error.failure())).collect()
 }
 
 /// Pairs each command's facts with the sequences they got.
@@ -231,6 +267,10 @@ enum AttemptError {
 impl AttemptError {
     fn is_outage(&self) -> bool {
         matches!(self, AttemptError::Store(error) if error.is_outage())
+    }
+
+    fn is_stale(&self) -> bool {
+        matches!(self, AttemptError::Store(StoreError::Stale(_)))
     }
 
     fn what(&self) -> String {

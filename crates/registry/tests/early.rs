@@ -1,0 +1,148 @@
+//! What the engine refuses without asking the truth, and what it must not.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use parking_lot::Mutex;
+use rowlock_core::policy::Policy;
+use rowlock_core::{OrgId, Refusal, Request, Time};
+use rowlock_registry::EngineOptions;
+use rowlock_truth::conformance::stage::{Setup, keyed};
+use support::{House, no_sweep};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seat_that_is_known_to_be_taken_is_refused_without_asking() {
+    let house = House::new(Setup::default()).await;
+    let hold = house.held(house.stage.hold("ann", &[0, 1])).await;
+    let asked = house.truth.batches().len();
+    let taken = Refusal::SeatsTaken { seats: house.stage.seats(&[1]) };
+    assert_eq!(house.refused(house.stage.hold("bob", &[1, 2])).await, taken);
+    house.engine.execute(house.stage.confirm("ann", hold.id)).await.expect("a booking");
+    assert_eq!(house.refused(house.stage.hold("ann", &[1])).await, taken, "sold");
+    assert_eq!(house.truth.batches().len(), asked + 1, "the truth was asked to confirm and nothing else");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_truth_is_asked_where_memory_can_be_wrong() {
+    let margin = EngineOptions { refusal_margin: Duration::from_secs(901), ..no_sweep() };
+    let house = House::with(Setup::default(), margin).await;
+    let hold = house.held(house.stage.hold("ann", &[0])).await;
+    let asked = house.truth.batches().len();
+    // Its owner may hold it again.
+    assert_eq!(house.held(house.stage.hold("ann", &[0])).await.id, hold.id);
+    // It ends within the margin.
+    let taken = Refusal::SeatsTaken { seats: house.stage.seats(&[0]) };
+    assert_eq!(house.refused(house.stage.hold("bob", &[0])).await, taken);
+    // A seat that is not there, an event of another org.
+    let unknown = Refusal::UnknownSeats { seats: house.stage.seats(&[4_000]) };
+    assert_eq!(house.refused(house.stage.hold("bob", &[4_000])).await, unknown);
+    let stranger =
+        Request { org: OrgId::from_uuid(uuid::Uuid::from_u128(9)), ..house.stage.hold("bob", &[0]) };
+    assert_eq!(house.refused(stranger).await, Refusal::UnknownEvent { event: house.stage.event });
+    assert_eq!(house.truth.batches().len(), asked + 4);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recorded_answer_wins_over_what_memory_says() {
+    let house = House::new(Setup::default()).await;
+    let request = || keyed(house.stage.hold("bob", &[0]), "bobs-key", 1);
+    let first = house.held(request()).await;
+    house.held(house.stage.release("bob", first.id, &[])).await;
+    house.held(house.stage.hold("ann", &[0])).await;
+    // Without the key it is refused at once; with it the answer is that of then.
+    let asked = house.truth.batches().len();
+    house.refused(house.stage.hold("bob", &[0])).await;
+    assert_eq!(house.truth.batches().len(), asked);
+    let again = house.engine.execute(request()).await.expect("the recorded answer");
+    assert!(again.replayed);
+    assert_eq!(support::hold_of(Ok(again)), first);
+    // A key that was never used finds no answer, and the truth refuses.
+    let fresh = keyed(house.stage.hold("bob", &[0]), "another-key", 1);
+    assert_eq!(house.refused(fresh).await, Refusal::SeatsTaken { seats: house.stage.seats(&[0]) });
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outside_the_sales_window_the_window_is_the_reason() {
+    let house = House::new(Setup::default()).await;
+    house.held(house.stage.hold("ann", &[0])).await;
+    let closes_at = house.engine.now().plus_millis(400);
+    let policy = Policy { sales_close_at: Some(closes_at), ..Policy::default() };
+    let truth = Arc::clone(&house.truth) as Arc<dyn rowlock_truth::Truth>;
+    let brief = rowlock_truth::conformance::stage::Stage::in_org(
+        truth,
+        house.stage.org,
+        Setup { policy, ..Setup::default() },
+    )
+    .await;
+    if house.engine.execute(brief.hold("ann", &[0])).await.is_ok() {
+        brief.wait_until(closes_at).await;
+    }
+    let refusal = house.refused(brief.hold("bob", &[0])).await;
+    assert_eq!(refusal, Refusal::SalesNotOpen { opens_at: None::<Time>, closes_at: Some(closes_at) });
+    house.close().await;
+}
+
+/// Counters by name, as a metrics endpoint would have them.
+#[derive(Default)]
+struct Counters(Mutex<Vec<(String, Arc<AtomicU64>)>>);
+
+impl Counters {
+    fn get(&self, name: &str) -> u64 {
+        let counters = self.0.lock();
+        counters
+            .iter()
+            .filter(|(known, _)| known == name)
+            .map(|(_, count)| count.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+impl Recorder for Counters {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        let count = Arc::new(AtomicU64::new(0));
+        self.0.lock().push((key.name().to_owned(), Arc::clone(&count)));
+        Counter::from_arc(count)
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+/// Not a Tokio test: the counters belong to the thread that starts the engine.
+#[test]
+fn what_is_refused_is_counted_early_or_late() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let counters = Counters::default();
+    metrics::with_local_recorder(&counters, || {
+        runtime.block_on(async {
+            let house = House::new(Setup::default()).await;
+            let hold = house.held(house.stage.hold("ann", &[0])).await;
+            house.held(house.stage.hold("ann", &[1])).await;
+            house.refused(house.stage.hold("bob", &[0])).await;
+            house.refused(keyed(house.stage.hold("bob", &[0]), "k", 1)).await;
+            house.held(house.stage.checkout("ann", hold.id)).await;
+            house.engine.execute(house.stage.confirm("ann", hold.id)).await.expect("a booking");
+            house.close().await;
+        });
+    });
+    let count = |name: &str| counters.get(&format!("rowlock_hold_{name}_total"));
+    assert_eq!((count("attempts"), count("success")), (4, 2));
+    assert_eq!((count("conflicts"), count("early_conflicts")), (2, 1));
+    assert_eq!((count("extended"), count("converted"), count("expired")), (1, 1, 0));
+}

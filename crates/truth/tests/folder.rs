@@ -1,0 +1,71 @@
+//! The data folder: who may have it, and what is left in it.
+
+mod support;
+
+use std::sync::Arc;
+
+use rowlock_truth::conformance::stage::{Setup, Stage, assert_clean};
+use rowlock_truth::sqlite::{OpenError, SqliteTruth};
+use rowlock_truth::{Failure, Truth};
+use support::Sqlite;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_lets_go_of_the_folder_and_ends_all_service() {
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup::default()).await;
+    let hold = stage.held(stage.hold("ann", &[0])).await;
+    stage.truth.close().await;
+    // The old handle still lives here.
+    let next = backend.truth();
+    assert_eq!(next.hold(hold.id).await.expect("a read"), Some(hold.clone()));
+    assert!(matches!(stage.one(stage.hold("bob", &[1])).await, Err(Failure::Unavailable(_))));
+    assert!(matches!(stage.truth.hold(hold.id).await, Err(Failure::Unavailable(_))));
+    assert!(matches!(stage.truth.ping().await, Err(Failure::Unavailable(_))));
+    stage.truth.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_truth_dropped_without_closing_loses_nothing() {
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup::default()).await;
+    let hold = stage.held(stage.hold("ann", &[0])).await;
+    let (org, event) = (stage.org, stage.event);
+    drop(stage);
+    let stage = Stage { truth: backend.truth(), org, event, areas: vec![] };
+    assert_eq!(stage.stored(hold.id).await, hold);
+    stage.booked(stage.confirm("ann", hold.id)).await;
+    stage.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_beside_a_writer_sees_what_is_committed_and_writes_nothing() {
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup::default()).await;
+    let reader = SqliteTruth::open_read_only(backend.folder()).expect("a second one may read");
+    let hold = stage.held(stage.hold("ann", &[0])).await;
+    assert_eq!(reader.hold(hold.id).await.expect("a read"), Some(hold));
+    let reader = Stage { truth: Arc::new(reader), ..stage.clone() };
+    assert!(matches!(reader.one(reader.hold("bob", &[1])).await, Err(Failure::Unavailable(_))));
+    reader.assert_clean().await;
+    // And when nobody writes any more.
+    stage.truth.close().await;
+    drop(stage);
+    let alone = SqliteTruth::open_read_only(backend.folder()).expect("nobody has it");
+    assert_clean(&alone).await;
+}
+
+#[test]
+fn a_folder_without_data_can_not_be_read() {
+    let backend = Sqlite::new();
+    let opened = SqliteTruth::open_read_only(backend.folder());
+    assert!(matches!(opened.err(), Some(OpenError::Missing { .. })));
+}
+
+#[tokio::test]
+async fn data_of_a_newer_version_is_left_alone() {
+    let backend = Sqlite::new();
+    backend.truth().close().await;
+    backend.sql("PRAGMA user_version = 99");
+    let opened = SqliteTruth::open(backend.folder(), backend.options());
+    assert!(matches!(opened.err(), Some(OpenError::NewerSchema { found: 99, .. })));
+}
