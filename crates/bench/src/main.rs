@@ -26,14 +26,21 @@ enum What {
     Http(http::Arguments),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let reached = match Arguments::parse().what {
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(rowlock::serve::workers())
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    if runtime.block_on(run(Arguments::parse().what)) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn run(what: What) -> bool {
+    match what {
         What::Engine(arguments) => {
             engine::run(arguments).await;
             true
         }
         What::Http(arguments) => http::run_all(arguments).await,
-    };
-    if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rowlock_core::command::{NewSection, Places};
 use rowlock_core::event::Tier;
@@ -17,6 +18,7 @@ use rowlock_truth::sqlite::{SqliteOptions, SqliteTruth};
 
 /// Seats of one event: enough for some seconds of holds without one seat asked for twice.
 pub const SEATS_PER_EVENT: u32 = 240_000;
+const SETTLE: Duration = Duration::from_millis(1_500);
 const SEATS_PER_ROW: u32 = 100;
 const SECTION_SEATS: u32 = 80_000;
 
@@ -53,8 +55,9 @@ impl Stage {
             let sections = vec![section(part)];
             run(&self.engine, self.org, Command::CreateSeats { event: event.id, sections }).await;
         }
-        // Loading it into memory is not what is measured.
+        // Neither loading it into memory is measured, nor copying what made it from the log into the file.
         self.engine.event(self.org, event.id).await.expect("the event loads");
+        tokio::time::sleep(SETTLE).await;
         event.id
     }
 

@@ -17,7 +17,8 @@ use crate::metrics::Metrics;
 type Answer = Result<Reply, Failure>;
 
 struct Job {
-    request: Request,
+    /// Boxed, because a queue of large values is a large queue, and every hop copies them.
+    request: Box<Request>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -49,7 +50,7 @@ impl Lane {
     /// Queues a request and waits for its answer. A full lane refuses at once.
     pub async fn submit(&self, request: Request) -> Answer {
         let (answer, answered) = oneshot::channel();
-        self.jobs.try_send(Job { request, answer }).map_err(|error| match error {
+        self.jobs.try_send(Job { request: Box::new(request), answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Failure::Busy,
             mpsc::error::TrySendError::Closed(_) => Failure::Stopping,
         })?;
@@ -87,7 +88,7 @@ async fn run(
         metrics.lane_depth.set(queue.len() as f64);
         metrics.batch_size.record(jobs.len() as f64);
         let (requests, answers): (Vec<_>, Vec<_>) =
-            jobs.drain(..).map(|job| (job.request, job.answer)).unzip();
+            jobs.drain(..).map(|job| (*job.request, job.answer)).unzip();
         let began = Instant::now();
         let results = truth.commit(requests).await;
         metrics.commit_seconds.record(began.elapsed().as_secs_f64());

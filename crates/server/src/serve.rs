@@ -21,11 +21,17 @@ use crate::{logging, secret, store, telemetry};
 pub fn run(settings: Settings, with_demo: bool) -> Result<ExitCode, Fault> {
     logging::start(&settings.server);
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers())
         .enable_all()
         .build()
         .map_err(|error| Fault::new(format!("the runtime can't be started: {error}")))?;
     runtime.block_on(serve(&settings, with_demo))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Threads for HTTP. The writer of the store is busy whenever they are, so one core is left to it.
+pub fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1))
 }
 
 async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {

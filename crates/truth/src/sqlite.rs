@@ -47,7 +47,7 @@ impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             readers: 2,
-            cache_mebibytes: 64,
+            cache_mebibytes: 16,
             #[cfg(feature = "conformance")]
             sabotage: Sabotage::default(),
         }

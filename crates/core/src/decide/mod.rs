@@ -8,8 +8,6 @@ mod extend;
 mod hold;
 mod release;
 
-use smallvec::SmallVec;
-
 use crate::booking::Booking;
 use crate::command::{Command, Request};
 use crate::event::Event;
@@ -22,7 +20,7 @@ use crate::slice::{EventRow, RecordKey, Slice};
 use crate::text::UserId;
 use crate::time::Time;
 
-pub type Facts = SmallVec<[Fact; 2]>;
+pub type Facts = Vec<Fact>;
 
 /// What a command comes to: facts, and which row is its answer once they are applied.
 #[derive(Debug)]
@@ -128,7 +126,7 @@ fn recorded(slice: &Slice, request: &Request) -> Result<Option<Outcome>, Refusal
 }
 
 /// Asserts, in production too, that what the facts touched is sound. A failure fails the one command, not the data.
-fn assert_sound(slice: &Slice, facts: &Facts, now: Time) {
+fn assert_sound(slice: &Slice, facts: &[Fact], now: Time) {
     for fact in facts {
         let (areas, hold) = match fact {
             Fact::HoldCreated(hold) => (&hold.areas, hold.id),
@@ -148,8 +146,8 @@ fn assert_sound(slice: &Slice, facts: &Facts, now: Time) {
 }
 
 impl Decided {
-    fn new(facts: impl Into<Facts>, outcome: Outcome) -> Self {
-        Self { facts: facts.into(), answer: Answer::Other(outcome) }
+    fn new(facts: Facts, outcome: Outcome) -> Self {
+        Self { facts, answer: Answer::Other(outcome) }
     }
 
     fn hold(facts: Facts, hold: HoldId) -> Self {

@@ -99,7 +99,7 @@ CREATE TABLE holds (
     CHECK ((status = 0) = (ended_at IS NULL) AND (status = 1) = (booking_id IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 -- Expiries come in order, so this grows at its end. That a cart has one active hold is kept by the writer's memory.
-CREATE INDEX holds_active ON holds (expires_at, user_id) WHERE status = 0;
+CREATE INDEX holds_active ON holds (expires_at, id, user_id) WHERE status = 0;
 
 CREATE TABLE bookings (
     id                BLOB    NOT NULL PRIMARY KEY,

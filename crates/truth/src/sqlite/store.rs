@@ -77,8 +77,12 @@ impl<'c> Store<'c> {
                 self.update_hold(&row.value, version)?;
             }
         }
-        for row in slice.changed_holds().filter(|row| row.version.is_none()) {
-            self.insert_hold(&row.value, events)?;
+        // In the order of their ids, which is the order on disk: pages fill up one after another.
+        let mut fresh: Vec<&Hold> =
+            slice.changed_holds().filter(|row| row.version.is_none()).map(|row| &row.value).collect();
+        fresh.sort_unstable_by_key(|hold| hold.id);
+        for hold in fresh {
+            self.insert_hold(hold, events)?;
         }
         for row in slice.changed_bookings() {
             match row.version {
