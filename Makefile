@@ -43,9 +43,11 @@ api-check: tools
 	$(CARGO) build --locked -p rowlock
 	scripts/schemathesis.sh target/debug/rowlock
 
-## What docs/performance.md reports. Needs wrk.
+## What docs/performance.md reports.
 bench: rust
-	$(CARGO) run --release --locked -p rowlock-bench
+	@command -v wrk >/dev/null || apt-get install -y --no-install-recommends wrk || \
+		{ echo "wrk is missing: Debian has it in the package wrk."; exit 1; }
+	$(CARGO) run --release --locked -p rowlock-bench -- http
 
 clean:
 	$(CARGO) clean

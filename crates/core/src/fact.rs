@@ -28,7 +28,8 @@ impl Stream {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Written as the data of its journal row, whose kind says which of these it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Fact {
     OrgCreated(Org),

@@ -400,6 +400,11 @@ impl<'c> Loader<'c> {
         Ok(())
     }
 
+    pub fn reload_carts(&mut self) -> Stored<()> {
+        self.carts = Carts::load(self.db)?;
+        Ok(())
+    }
+
     /// Takes in what a batch has committed.
     pub fn follow(&mut self, slice: &Slice) {
         for row in slice.changed_holds() {

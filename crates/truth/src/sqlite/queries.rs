@@ -2,6 +2,7 @@
 
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
+use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::SeatPlace;
 use rowlock_core::text::Row as SeatRow;
@@ -67,7 +68,10 @@ pub(super) fn api_key(db: &Connection, id: KeyId) -> Stored<Option<ApiKey>> {
 }
 
 pub(super) fn api_keys(db: &Connection, org: OrgId) -> Stored<Vec<ApiKey>> {
-    let sql = format!("SELECT {KEY_COLUMNS} FROM api_keys WHERE org_id = ?1 ORDER BY id");
+    let sql = format!(
+        "SELECT {KEY_COLUMNS} FROM api_keys WHERE org_id = ?1
+         ORDER BY revoked_at IS NOT NULL, id LIMIT {MAX_KEYS_LISTED}"
+    );
     all(db, &sql, [org.as_bytes()], codec::api_key)
 }
 

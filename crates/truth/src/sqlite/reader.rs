@@ -1,5 +1,6 @@
 //! A few threads that read, each with a connection of its own. The writer never waits for them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -35,7 +36,10 @@ impl Readers {
                     loop {
                         let job = queue.lock().recv();
                         match job {
-                            Ok(job) => job(&db),
+                            // A read that panics is answered as broken; the thread goes on with the next.
+                            Ok(job) => {
+                                let _ = catch_unwind(AssertUnwindSafe(|| job(&db)));
+                            }
                             Err(mpsc::RecvError) => return,
                         }
                     }

@@ -189,6 +189,12 @@ impl<'c> Session<'c> {
         }
         self.loader.events.clear();
         self.store.forget();
+        // A COMMIT that reports an error may have happened all the same: then memory must be read again.
+        if error.is_outage()
+            && let Err(error) = self.loader.reload_carts()
+        {
+            tracing::error!(%error, "the carts could not be read again");
+        }
         Err(error)
     }
 
