@@ -35,6 +35,23 @@ pub async fn one_batch_over_many_events<B: Backend>(backend: &B) {
     stages[0].assert_clean().await;
 }
 
+/// Ids are made of numbers, and numbers can be made up. However a store packs them, a seat that an event does not have
+/// must not turn out to be one of another event.
+pub async fn seats_beyond_an_event_are_nobodys<B: Backend>(backend: &B) {
+    let truth = backend.open().await;
+    let ours = Stage::new(truth.clone(), Setup::default()).await;
+    let theirs = Stage::new(truth.clone(), Setup::default()).await;
+    let beyond = (0..32).map(|bit| 1u32 << bit).filter(|ordinal| *ordinal >= 40);
+    for ordinal in beyond.flat_map(|ordinal| [ordinal, ordinal | 3]).chain([40, u32::MAX]) {
+        let unknown = Refusal::UnknownSeats { seats: ours.seats(&[ordinal]) };
+        assert_eq!(ours.refused(ours.hold("ann", &[ordinal])).await, unknown);
+        let block = Command::BlockSeats { event: ours.event, seats: ours.seats(&[ordinal]) };
+        assert_eq!(ours.refused(ours.request(block)).await, unknown);
+    }
+    assert_eq!(theirs.map().await, ".".repeat(40));
+    theirs.assert_clean().await;
+}
+
 pub async fn another_orgs_things_do_not_exist<B: Backend>(backend: &B) {
     let truth = backend.open().await;
     let ours = Stage::new(truth.clone(), Setup::default()).await;

@@ -181,10 +181,16 @@ pub(super) fn area(row: &Row, event: EventId) -> Stored<(Area, u64)> {
     Ok((area, row.get(6)?))
 }
 
+const ORDINAL_BITS: u32 = 24;
+const _: () = assert!(rowlock_core::limits::MAX_SEATS_PER_EVENT < 1 << ORDINAL_BITS);
+
 /// The key of a seat's row.
+///
+/// # Panics
+/// When the ordinal does not fit: the key would be that of a seat of another event.
 pub(super) const fn seat_key(event_key: i64, ordinal: u32) -> i64 {
-    const _: () = assert!(rowlock_core::limits::MAX_SEATS_PER_EVENT <= 1 << 24);
-    (event_key << 24) | ordinal as i64
+    assert!(ordinal < 1 << ORDINAL_BITS, "an ordinal is smaller than the room for it");
+    (event_key << ORDINAL_BITS) | ordinal as i64
 }
 
 /// The key of a journal row. The first of the next stream is the end of this one.

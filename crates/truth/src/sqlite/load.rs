@@ -216,8 +216,10 @@ impl<'c> Loader<'c> {
     /// Seats of an event, and who stands in the way on those that are held.
     fn load_seats(&mut self, slice: &mut Slice, event: EventId, seats: &[SeatId], now: Time) -> Stored<()> {
         let Some(key) = self.load_event(slice, event)? else { return Ok(()) };
+        let count = self.events.rows[&event].1.seat_count;
         for id in seats {
-            let Some(ordinal) = id.ordinal_in(event) else { continue };
+            // The ordinal comes from outside. Behind the event's last seat are the keys of other events.
+            let Some(ordinal) = id.ordinal_in(event).filter(|ordinal| *ordinal < count) else { continue };
             self.load_seat(slice, key, *id, ordinal)?;
             if let Some(SeatState::Held { hold, until }) = slice.seat(*id).map(|seat| seat.state) {
                 if slice.hold(hold).is_none() {
