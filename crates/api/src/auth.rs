@@ -76,6 +76,9 @@ pub async fn authenticate(
         Caller { org: token.org, key: None, user: Some(token.user.clone()), scopes: token.scopes, request_id }
     };
     if let Some(named) = headers.get(ROWLOCK_USER) {
+        if headers.get_all(ROWLOCK_USER).iter().nth(1).is_some() {
+            return Err(Problem::invalid("Rowlock-User", "must be sent once"));
+        }
         if caller.key.is_none() || !caller.scopes.has(Scope::ActAs) {
             let detail = "only an API key with the scope act_as may send the field Rowlock-User";
             return Err(Problem::new(&code::ACT_AS_REFUSED, detail));
@@ -88,6 +91,9 @@ pub async fn authenticate(
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     const MISSING: &str = "send an API key or a token as «Authorization: Bearer …»";
     let value = headers.get(header::AUTHORIZATION).ok_or_else(|| Problem::unauthenticated(MISSING))?;
+    if headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+        return Err(Problem::unauthenticated("send one credential, not several"));
+    }
     let text = value.to_str().map_err(|_| Problem::unauthenticated(MISSING))?;
     match text.split_once(' ') {
         Some((scheme, rest))

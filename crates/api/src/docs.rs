@@ -10,6 +10,8 @@ use axum::routing::get;
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 
 use crate::app::App;
 use crate::error::Problem;
@@ -45,10 +47,16 @@ async fn openapi() -> Response {
     text("application/json", OPENAPI.clone())
 }
 
-fn swagger(file: &str) -> Response {
-    match utoipa_swagger_ui::serve(file, Arc::clone(&SWAGGER)) {
+/// The bytes of a page, copied once and not for every client that asks.
+fn shared(name: &str, bytes: &[u8]) -> Bytes {
+    static COPIES: LazyLock<Mutex<FxHashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
+    COPIES.lock().entry(name.to_owned()).or_insert_with(|| Bytes::copy_from_slice(bytes)).clone()
+}
+
+fn swagger(name: &str) -> Response {
+    match utoipa_swagger_ui::serve(name, Arc::clone(&SWAGGER)) {
         Ok(Some(file)) => {
-            let mut response = Response::new(Body::from(file.bytes.into_owned()));
+            let mut response = Response::new(Body::from(shared(name, &file.bytes)));
             if let Ok(kind) = HeaderValue::from_str(&file.content_type) {
                 response.headers_mut().insert(CONTENT_TYPE, kind);
             }

@@ -70,6 +70,7 @@ codes! {
     EXTENSION_EXHAUSTED "extension_exhausted" 409 "The hold can't be extended any further";
     ALREADY_CANCELLED "already_cancelled" 409 "The booking is cancelled";
     NAME_TAKEN "name_taken" 409 "The name is in use";
+    PLACE_TAKEN "place_taken" 409 "A seat stands there already";
     HOLD_EXPIRED "hold_expired" 410 "The hold has expired";
     HOLD_RELEASED "hold_released" 410 "The hold was released";
     EVENT_FULL "event_full" 422 "The event can't have more of these";
@@ -307,6 +308,7 @@ impl From<Refusal> for Problem {
             Refusal::SalesNotOpen { .. } => new(&SALES_NOT_OPEN),
             Refusal::AlreadyCancelled { .. } => new(&ALREADY_CANCELLED),
             Refusal::NameTaken { .. } => new(&NAME_TAKEN),
+            Refusal::PlaceTaken { .. } => new(&PLACE_TAKEN),
             Refusal::EventFull { .. } => new(&EVENT_FULL),
             Refusal::Invalid { field, rule } => Self::invalid(*field, rule),
             Refusal::KeyReused => new(&IDEMPOTENCY_KEY_REUSED),

@@ -42,3 +42,8 @@ pub const MAX_CACHED_MAPS: usize = 64;
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
 const _: () = assert!(DEFAULT_PAGE <= MAX_PAGE && MAX_HOLDS_PAGE <= MAX_PAGE);
+
+/// Large seat maps that are drawn at once, each on a thread of its own.
+pub const MAX_DRAWINGS: usize = 2;
+/// Requests that may wait for their turn to draw one.
+pub const MAX_WAITING_DRAWINGS: usize = 64;

@@ -70,15 +70,18 @@ async fn answer(
 ) -> Response {
     let mut fields = HeaderMap::new();
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-    let response = match admit(app, access, request_id, request.headers(), peer, &mut fields).await {
-        Ok(caller) => {
-            if let Some(caller) = caller {
-                request.extensions_mut().insert(caller);
+    let work = async {
+        match admit(app, access, request_id, request.headers(), peer, &mut fields).await {
+            Ok(caller) => {
+                if let Some(caller) = caller {
+                    request.extensions_mut().insert(caller);
+                }
+                next.run(request).await
             }
-            run(app, request_id, request, next).await
+            Err(problem) => problem.render(request_id),
         }
-        Err(problem) => problem.render(request_id),
     };
+    let response = within_limits(app, request_id, work).await;
     with_fields(response, fields)
 }
 
@@ -131,15 +134,14 @@ async fn admit(
     Ok(Some(caller))
 }
 
-/// Runs the handler within its time and survives its panics.
-async fn run(app: &Shared, request_id: &str, request: Request, next: Next) -> Response {
-    let mut handler = pin!(next.run(request));
-    let caught = poll_fn(|context| {
-        match std::panic::catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context))) {
+/// Does the work within its time and survives its panics.
+async fn within_limits(app: &Shared, request_id: &str, work: impl Future<Output = Response>) -> Response {
+    let mut work = pin!(work);
+    let caught =
+        poll_fn(|context| match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),
             Err(panic) => std::task::Poll::Ready(Err(panic)),
-        }
-    });
+        });
     match tokio::time::timeout(app.limits.request_timeout, caught).await {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => {

@@ -14,7 +14,7 @@ pub static ERRORS: &[(&str, &str)] = pages! {
     "unknown_key" "unknown_event" "unknown_block" "unknown_seats" "unknown_area" "unknown_hold"
     "unknown_booking" "unknown_tier" "not_owner" "seats_taken" "seats_blocked" "area_full"
     "too_many_seats" "sales_not_open" "hold_confirmed" "extension_exhausted" "already_cancelled"
-    "name_taken" "hold_expired" "hold_released" "event_full" "internal" "busy" "unavailable"
+    "name_taken" "place_taken" "hold_expired" "hold_released" "event_full" "internal" "busy" "unavailable"
     "stopping" "timeout"
 };
 

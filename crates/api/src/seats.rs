@@ -4,6 +4,7 @@
 //! letters alone, for polling). All carry a strong ETag made of the journal sequence.
 
 mod compact;
+mod drawing;
 mod full;
 mod gzip;
 

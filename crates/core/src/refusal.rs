@@ -48,6 +48,8 @@ pub enum Refusal {
     AlreadyCancelled { booking: BookingId },
     #[error("the name {name} is in use already")]
     NameTaken { name: Name },
+    #[error("the place {place} would be two seats")]
+    PlaceTaken { place: String },
     #[error("the event would have more than {limit} {what}")]
     EventFull { what: &'static str, limit: u32 },
     #[error("{field} {rule}")]

@@ -87,6 +87,8 @@ pub struct Slice {
     /// Places that a user holds and owns in an event, for events that limit them. Holds past their time are out.
     usage: FxHashMap<(EventId, UserId), u32>,
     sections: Vec<SectionsAdded>,
+    /// What is printed on a seat that stands where new ones were asked for.
+    taken_places: FxHashMap<EventId, String>,
 }
 
 /// Loading, for the truth.
@@ -135,6 +137,10 @@ impl Slice {
         self.records.insert(RecordKey { org, actor, key: key.key.clone() }, record);
     }
 
+    pub fn load_taken_place(&mut self, event: EventId, place: String) {
+        self.taken_places.insert(event, place);
+    }
+
     pub fn has_seat(&self, id: SeatId) -> bool {
         self.seats.contains_key(&id)
     }
@@ -177,6 +183,10 @@ impl Slice {
 
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
         self.holds.values().map(|row| &row.value)
+    }
+
+    pub fn taken_place(&self, event: EventId) -> Option<&str> {
+        self.taken_places.get(&event).map(String::as_str)
     }
 
     /// # Panics

@@ -9,7 +9,7 @@ use rowlock_core::fact::Stream;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::{
-    BookingId, Command, EventId, Fact, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Time, UserId,
+    BookingId, Command, EventId, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Time, UserId,
 };
 use rowlock_truth::read::{EventPage, JournalRow};
 use rowlock_truth::{Committed, Truth};
@@ -341,11 +341,14 @@ impl Committal for Tiers {
             }
             self.expiry.apply(fact);
             self.metrics.count(fact);
-            if let Fact::ApiKeyRevoked(revoked) = fact {
-                let mut keys = self.keys.write();
-                keys.revoked.insert(revoked.key);
-                keys.known.remove(&revoked.key);
-            }
+        }
+        // By the outcome and not by the fact: revoking again what is revoked has no fact, and must work as well.
+        if let Outcome::ApiKey(key) = &committed.outcome
+            && key.revoked_at.is_some()
+        {
+            let mut keys = self.keys.write();
+            keys.revoked.insert(key.id);
+            keys.known.remove(&key.id);
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::engine::{Engine, Failure};
 
 /// Holds that one run of the reaper ends at most, so that buyers share the lane.
 pub const REAPER_BATCH: usize = 256;
+/// Rounds in which one sweep removes old idempotency records: enough for thousands of keys a second, and an end.
+const MAX_RECORD_SWEEPS: usize = 1_000;
 /// How soon the reaper tries again what it could not do.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -156,8 +158,15 @@ async fn sweep(engine: &Engine) {
         Ok(due) => engine.expiry().fill(due),
         Err(error) => tracing::warn!(%error, "the sweep for expired holds failed"),
     }
-    if let Err(error) = engine.truth().sweep_records(REAPER_BATCH).await {
-        tracing::warn!(%error, "the sweep for old idempotency records failed");
+    for _ in 0..MAX_RECORD_SWEEPS {
+        match engine.truth().sweep_records(REAPER_BATCH).await {
+            Ok(swept) if swept < REAPER_BATCH => break,
+            Ok(_) => tokio::task::yield_now().await,
+            Err(error) => {
+                tracing::warn!(%error, "the sweep for old idempotency records failed");
+                break;
+            }
+        }
     }
     engine.metrics().reaper_run(began.elapsed(), engine.now());
 }

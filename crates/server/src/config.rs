@@ -101,7 +101,9 @@ fn merge_file(flat: &mut Flat, path: &Path) -> Result<(), Fault> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Fault::new(format!("the settings file {shown} can't be read: {error}")))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
-        Fault::new(format!("the settings file {shown} is not valid TOML: {error}"))
+        // Not the error as a whole: it quotes the line, and a secret may be in it.
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        Fault::new(format!("the settings file {shown} is not valid TOML in line {line}: {}", error.message()))
     })?;
     let origin = Origin::File(path.to_owned());
     let mut layer = Flat::new();

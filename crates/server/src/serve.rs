@@ -78,8 +78,10 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
     let stop = async {
         let name = signals.next().await;
         tracing::info!(signal = name, drain_seconds = settings.server.drain_seconds, "stopping");
-        api.drain();
         signals.then_exit();
+        // Load balancers must see that it is not ready before connections are refused.
+        api.drain();
+        tokio::time::sleep(Duration::from_millis(settings.server.unready_ms.into())).await;
     };
     let drained = connections::serve(listener, api.router(), limits, stop).await;
     if !drained {

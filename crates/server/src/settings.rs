@@ -24,6 +24,7 @@ pub struct Settings {
 pub struct Server {
     pub listen: String,
     pub data: String,
+    pub unready_ms: u32,
     pub drain_seconds: u32,
     pub log_format: String,
     pub log_level: String,
@@ -78,6 +79,7 @@ impl Default for Server {
         Self {
             listen: "127.0.0.1:8080".into(),
             data: "data".into(),
+            unready_ms: 500,
             drain_seconds: 10,
             log_format: "human".into(),
             log_level: "info".into(),
@@ -179,6 +181,7 @@ impl Settings {
     fn check_numbers(&self) -> Result<(), (&'static str, String)> {
         let (http, engine) = (&self.http, &self.engine);
         for (key, value, least, most) in [
+            ("server.unready_ms", self.server.unready_ms, 0, 3_600_000),
             ("server.drain_seconds", self.server.drain_seconds, 0, 3600),
             ("store.readers", self.store.readers, 1, 64),
             ("store.cache_mebibytes", self.store.cache_mebibytes, 1, 65_536),

@@ -78,6 +78,8 @@ async fn the_audit_notices_a_hold_that_is_gone_or_short() {
     // The first one last: what is gone can't be shortened.
     for damage in damages.iter().rev() {
         let database = rusqlite::Connection::open(data.join("rowlock.sqlite")).unwrap();
+        // The newest hold may have a booking, which would keep it from being deleted.
+        database.pragma_update(None, "foreign_keys", false).unwrap();
         assert_eq!(database.execute(damage, []).unwrap(), 1);
         drop(database);
         let server = Server::start(data, &[]);

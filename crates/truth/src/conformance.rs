@@ -50,6 +50,7 @@ macro_rules! conformance {
             concurrency::thousand_holders_of_one_seat,
             concurrency::area_is_sold_to_its_last_place,
             creation::one_batch_over_many_events,
+            creation::one_place_is_one_seat,
             creation::seats_beyond_an_event_are_nobodys,
             creation::another_orgs_things_do_not_exist,
             creation::names_and_limits_are_kept,

@@ -132,7 +132,7 @@ impl SectionInput {
     responses((status = 201, description = "Created.", body = SeatsCreatedView)),
     extensions(
         ("x-scopes" = json!(["admin"])),
-        ("x-problems" = json!(["unknown_event", "unknown_tier", "event_full"])),
+        ("x-problems" = json!(["unknown_event", "unknown_tier", "place_taken", "event_full"])),
     ),
 )]
 pub async fn create_seats(

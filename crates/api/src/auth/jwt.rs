@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use jsonwebtoken::jwk::{Jwk, JwkSet, KeyAlgorithm};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use parking_lot::RwLock;
 use rowlock_core::org::{Scope, Scopes};
@@ -63,8 +63,14 @@ impl Verifier {
             if set.keys.is_empty() {
                 return Err(OptionsError::new("jwt.jwks", "must have at least one key"));
             }
-            for jwk in &set.keys {
+            // Providers publish keys for other purposes in the same file.
+            let before = keys.len();
+            for jwk in set.keys.iter().filter(|jwk| signs(jwk)) {
                 keys.push(public_key(jwk, options)?);
+            }
+            if keys.len() == before {
+                let rule = "must have a signing key for RS256, ES256 or EdDSA";
+                return Err(OptionsError::new("jwt.jwks", rule));
             }
         }
         Ok(Self { keys, seen: RwLock::default() })
@@ -146,17 +152,34 @@ impl Key {
     }
 }
 
+/// Whether a key is one that tokens can be signed with here.
+fn signs(jwk: &Jwk) -> bool {
+    let for_signing = !matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption));
+    for_signing && algorithm(jwk).is_some()
+}
+
+/// The one algorithm of a key: what it says, or what its type is for when it says nothing.
+fn algorithm(jwk: &Jwk) -> Option<Algorithm> {
+    match (jwk.common.key_algorithm, &jwk.algorithm) {
+        (Some(KeyAlgorithm::RS256), _) => Some(Algorithm::RS256),
+        (Some(KeyAlgorithm::ES256), _) => Some(Algorithm::ES256),
+        (Some(KeyAlgorithm::EdDSA), _) => Some(Algorithm::EdDSA),
+        (Some(_), _) => None,
+        (None, AlgorithmParameters::RSA(_)) => Some(Algorithm::RS256),
+        (None, AlgorithmParameters::EllipticCurve(curve)) if curve.curve == EllipticCurve::P256 => {
+            Some(Algorithm::ES256)
+        }
+        (None, AlgorithmParameters::OctetKeyPair(_)) => Some(Algorithm::EdDSA),
+        (None, _) => None,
+    }
+}
+
 fn public_key(jwk: &Jwk, options: &JwtOptions) -> Result<Key, OptionsError> {
     let invalid = |rule: &str| {
         let id = jwk.common.key_id.as_deref().unwrap_or("without kid");
         OptionsError::new("jwt.jwks", format!("key {id}: {rule}"))
     };
-    let algorithm = match jwk.common.key_algorithm {
-        Some(KeyAlgorithm::RS256) => Algorithm::RS256,
-        Some(KeyAlgorithm::ES256) => Algorithm::ES256,
-        Some(KeyAlgorithm::EdDSA) => Algorithm::EdDSA,
-        _ => return Err(invalid("must have alg RS256, ES256 or EdDSA")),
-    };
+    let algorithm = algorithm(jwk).ok_or_else(|| invalid("must have alg RS256, ES256 or EdDSA"))?;
     let decoding = DecodingKey::from_jwk(jwk).map_err(|error| invalid(&error.to_string()))?;
     if decoding.family() != algorithm.family() {
         return Err(invalid("its alg is not one of its key type"));

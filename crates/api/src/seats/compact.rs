@@ -15,8 +15,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::gzip::{self, Part};
-use super::{Drawn, letter};
-use crate::error::{Problem, code};
+use super::{Drawn, drawing, letter};
+use crate::error::Problem;
 use crate::events::{BlockView, TierView, tiers};
 use crate::limits::MAX_CACHED_MAPS;
 
@@ -81,8 +81,7 @@ impl MapCache {
         if let Some(part) = self.maps.lock().get(&id).filter(|part| part.layout_version == version) {
             return Ok(Arc::clone(part));
         }
-        let drawn = tokio::task::spawn_blocking(move || StaticPart::draw(version, &event, &layout)).await;
-        let part = Arc::new(drawn.map_err(|_| Problem::new(&code::INTERNAL, "the map could not be drawn"))?);
+        let part = Arc::new(drawing::draw(move || StaticPart::draw(version, &event, &layout)).await?);
         let mut maps = self.maps.lock();
         if maps.len() >= MAX_CACHED_MAPS && !maps.contains_key(&id) {
             // Drawing one again is cheap enough that which one leaves does not matter.

@@ -13,8 +13,8 @@ use serde::ser::SerializeSeq;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Drawn, gzip};
-use crate::error::{Problem, code};
+use super::{Drawn, drawing, gzip};
+use crate::error::Problem;
 use crate::events::{BlockView, TierView, tier_code};
 use crate::wire::{SeatStatusWord, Text, Timestamp};
 
@@ -179,6 +179,9 @@ impl Snapshot {
 }
 
 pub async fn draw(live: Arc<LiveEvent>, block: Option<BlockId>, zipped: bool) -> Result<Drawn, Problem> {
+    if live.read().statuses().len() >= SMALL {
+        drawing::check_free()?;
+    }
     let snapshot = {
         let hot = live.read();
         Snapshot {
@@ -193,7 +196,5 @@ pub async fn draw(live: Arc<LiveEvent>, block: Option<BlockId>, zipped: bool) ->
     if snapshot.statuses.len() < SMALL {
         return Ok((sequence, snapshot.write(zipped)));
     }
-    let written = tokio::task::spawn_blocking(move || snapshot.write(zipped)).await;
-    let chunks = written.map_err(|_| Problem::new(&code::INTERNAL, "the map could not be drawn"))?;
-    Ok((sequence, chunks))
+    Ok((sequence, drawing::draw(move || snapshot.write(zipped)).await?))
 }

@@ -13,9 +13,9 @@ use crate::limits::{
 use crate::org::{ApiKey, Org, Scopes};
 use crate::outcome::{Outcome, SeatsCreated};
 use crate::refusal::Refusal;
-use crate::seat::Section;
+use crate::seat::{Section, label};
 use crate::slice::{EventRow, Slice};
-use crate::text::Name;
+use crate::text::{Name, Row};
 use crate::time::Time;
 
 fn invalid<T>(field: &'static str, rule: impl ToString) -> Result<T, Refusal> {
@@ -145,12 +145,32 @@ pub(super) fn seats(
         }
         sections.push(section);
     }
+    if let Some(place) = slice.taken_place(event).map(str::to_owned).or_else(|| overlap(&sections, &used)) {
+        return Err(Refusal::PlaceTaken { place });
+    }
     if row.seat_count + count > MAX_SEATS_PER_EVENT {
         return Err(Refusal::EventFull { what: "seats", limit: MAX_SEATS_PER_EVENT });
     }
     let first_ordinal = row.seat_count;
     facts.push(Fact::SeatsCreated(SectionsAdded { event, first_ordinal, count, sections }));
     Ok(Decided::new(facts, Outcome::Seats(SeatsCreated { event, first_ordinal, count, blocks: used })))
+}
+
+/// A place that two sections of one request have both.
+fn overlap(sections: &[Section], blocks: &[Block]) -> Option<String> {
+    let mut lines: Vec<(BlockId, &Row, u32, u32)> = sections
+        .iter()
+        .flat_map(|section| section.rows.iter().map(move |row| (section, row)))
+        .map(|(section, row)| (section.block, row, section.first_number, section.last_number))
+        .collect();
+    lines.sort_unstable();
+    let twice = lines.windows(2).find(|pair| {
+        let (one, next) = (pair[0], pair[1]);
+        (one.0, one.1) == (next.0, next.1) && next.2 <= one.3
+    })?;
+    let (block, row, number, _) = twice[1];
+    let name = blocks.iter().find(|known| known.id == block).map_or("", |known| known.name.as_str());
+    Some(format!("{name} {}", label(row.as_str(), number)))
 }
 
 #[allow(clippy::too_many_arguments)]

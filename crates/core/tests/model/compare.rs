@@ -171,6 +171,7 @@ impl Names {
             | Refusal::UnknownBlock { .. }
             | Refusal::UnknownTier { .. }
             | Refusal::NameTaken { .. }
+            | Refusal::PlaceTaken { .. }
             | Refusal::EventFull { .. } => panic!("nobody creates anything here: {refusal:?}"),
         }
     }

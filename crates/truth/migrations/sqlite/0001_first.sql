@@ -78,6 +78,9 @@ CREATE TABLE seats (
     CHECK ((status = 2) = (ticket_id IS NOT NULL))
 ) STRICT;
 
+-- A place in the house is one seat.
+CREATE UNIQUE INDEX seats_by_place ON seats (event_key, block, row, number);
+
 -- Ids of holds begin with their time, so new rows go to the end.
 CREATE TABLE holds (
     id             BLOB    NOT NULL PRIMARY KEY,
@@ -99,6 +102,7 @@ CREATE TABLE holds (
     CHECK ((status = 0) = (ended_at IS NULL) AND (status = 1) = (booking_id IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 -- Expiries come in order, so this grows at its end. That a cart has one active hold is kept by the writer's memory.
+CREATE INDEX holds_of_areas ON holds (event_key, expires_at) WHERE status = 0 AND areas <> '[]';
 CREATE INDEX holds_active ON holds (expires_at, id, user_id) WHERE status = 0;
 
 CREATE TABLE bookings (

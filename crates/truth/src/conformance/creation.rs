@@ -35,6 +35,28 @@ pub async fn one_batch_over_many_events<B: Backend>(backend: &B) {
     stages[0].assert_clean().await;
 }
 
+/// A request that is repeated without a key must not put a second seat in every place.
+pub async fn one_place_is_one_seat<B: Backend>(backend: &B) {
+    let truth = backend.open().await;
+    let stage = Stage::new(truth, Setup { rows: 4, ..Setup::default() }).await;
+    let create = |sections| stage.request(Command::CreateSeats { event: stage.event, sections });
+    let taken = |place: &str| Refusal::PlaceTaken { place: place.to_owned() };
+    assert_eq!(stage.refused(create(vec![section("left", 1..2, 10)])).await, taken("left R1-1"));
+    assert_eq!(
+        stage.refused(create(vec![section("left", 8..9, 5), section("right", 3..4, 1)])).await,
+        taken("right R3-1")
+    );
+    // Twice in one request, in a block that is not there yet.
+    let twice = vec![section("new", 0..2, 5), section("new", 1..3, 5)];
+    assert_eq!(stage.refused(create(twice)).await, taken("new R1-1"));
+    assert_eq!(stage.map().await.len(), 40);
+    // Two at once: one of them wins.
+    let both = vec![create(vec![section("left", 8..9, 5)]), create(vec![section("left", 8..9, 5)])];
+    let made = stage.truth.commit(both).await.into_iter().filter(Result::is_ok).count();
+    assert_eq!((made, stage.map().await.len()), (1, 45));
+    stage.assert_clean().await;
+}
+
 /// Ids are made of numbers, and numbers can be made up. However a store packs them, a seat that an event does not have
 /// must not turn out to be one of another event.
 pub async fn seats_beyond_an_event_are_nobodys<B: Backend>(backend: &B) {

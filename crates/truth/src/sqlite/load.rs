@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use rowlock_core::booking::Admits;
-use rowlock_core::command::Places;
+use rowlock_core::command::{NewSection, Places};
 use rowlock_core::event::Block;
 use rowlock_core::hold::{Hold, HoldStatus};
-use rowlock_core::seat::SeatState;
+use rowlock_core::limits::MAX_ROWS_PER_SECTION;
+use rowlock_core::seat::{SeatState, label};
 use rowlock_core::slice::{EventRow, RecordKey, Slice};
 use rowlock_core::{AreaId, BlockId, BookingId, Command, EventId, HoldId, Request, SeatId, Time, UserId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Statement};
@@ -96,9 +97,10 @@ impl<'c> Loader<'c> {
             Command::CreateOrg { .. } => Ok(()),
             Command::CreateApiKey { .. } | Command::CreateEvent { .. } => self.load_org(slice, request),
             Command::RevokeApiKey { key } => self.load_key(slice, key.as_bytes()),
-            Command::CreateBlock { event, .. }
-            | Command::CreateSeats { event, .. }
-            | Command::CreateArea { event, .. } => self.load_event(slice, *event).map(drop),
+            Command::CreateBlock { event, .. } | Command::CreateArea { event, .. } => {
+                self.load_event(slice, *event).map(drop)
+            }
+            Command::CreateSeats { event, sections } => self.load_taken_place(slice, *event, sections),
             Command::BlockSeats { event, seats } | Command::UnblockSeats { event, seats } => {
                 self.load_seats(slice, *event, seats, now)
             }
@@ -170,6 +172,28 @@ impl<'c> Loader<'c> {
         slice.load_event(Arc::clone(&row));
         self.events.put(key, row);
         Ok(Some(key))
+    }
+
+    /// A place that new seats would take and that is a seat already, if there is one.
+    fn load_taken_place(&mut self, slice: &mut Slice, event: EventId, sections: &[NewSection]) -> Stored<()> {
+        let Some(key) = self.load_event(slice, event)? else { return Ok(()) };
+        let blocks = &self.events.rows[&event].1.blocks;
+        let mut statement = self.cached(
+            "SELECT number FROM seats
+             WHERE event_key = ?1 AND block = ?2 AND row = ?3 AND number BETWEEN ?4 AND ?5 LIMIT 1",
+        )?;
+        for new in sections {
+            let Some(block) = blocks.iter().position(|block| block.name == new.block) else { continue };
+            let (first, last) = (new.section.first_number, new.section.last_number);
+            for row in new.section.rows.iter().take(MAX_ROWS_PER_SECTION) {
+                let taken = statement.query_row((key, block, row.as_str(), first, last), |row| row.get(0));
+                if let Some(number) = taken.optional()? {
+                    slice.load_taken_place(event, format!("{} {}", new.block, label(row.as_str(), number)));
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn event_by_key(&mut self, slice: &mut Slice, key: i64) -> Stored<EventRef> {
@@ -389,8 +413,11 @@ impl<'c> Loader<'c> {
             && let Some(row) = rows.next()?
         {
             let (hold, version) = codec::hold(row, event_ref)?;
-            found += hold.quantity_of(area);
-            due.push((hold, version));
+            let quantity = hold.quantity_of(area);
+            if quantity > 0 {
+                found += quantity;
+                due.push((hold, version));
+            }
         }
         for (hold, version) in due {
             let id = hold.id;

@@ -81,6 +81,8 @@ impl Folder {
         db.pragma_update(None, "synchronous", "FULL")?;
         // The checkpointer does this, away from the writer.
         db.pragma_update(None, "wal_autocheckpoint", 0)?;
+        // When the log starts over its file shrinks to this, so that its size says how much is in it.
+        db.pragma_update(None, "journal_size_limit", 16 << 20)?;
         db.pragma_update(None, "cache_size", -i64::from(options.cache_mebibytes) * 1024)?;
         db.pragma_update(None, "temp_store", "MEMORY")?;
         migrate(&mut db)?;
