@@ -48,6 +48,24 @@ fn unfinished_request(url: &str, key: &str) -> TcpStream {
     stream
 }
 
+/// A load balancer must be able to see that the server is going before it is gone.
+#[tokio::test]
+async fn readyz_says_no_before_connections_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let ready = format!("{}/readyz", server.url);
+    assert_eq!(reqwest::get(&ready).await.unwrap().status(), 200);
+    server.signal(Signal::SIGTERM);
+    loop {
+        // A refused connection before a 503 fails here.
+        match reqwest::get(&ready).await.expect("it still answers").status().as_u16() {
+            200 => tokio::time::sleep(Duration::from_millis(5)).await,
+            status => break assert_eq!(status, 503),
+        }
+    }
+    assert_eq!(server.wait().code(), Some(0));
+}
+
 #[test]
 fn an_idle_connection_does_not_keep_the_server() {
     let folder = tempfile::tempdir().unwrap();

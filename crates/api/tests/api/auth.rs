@@ -104,6 +104,24 @@ fn ed25519(id: &str) -> KeyPair {
     KeyPair { signing: EncodingKey::from_ed_der(document.as_ref()), jwk }
 }
 
+/// Identity providers publish keys for encryption beside those for signing, and often leave `alg` out.
+#[tokio::test]
+async fn a_providers_jwks_is_read_as_it_is() {
+    let mut pair = ed25519("one");
+    pair.jwk.as_object_mut().unwrap().remove("alg");
+    let other =
+        json!({"kty": "RSA", "use": "enc", "alg": "RSA-OAEP", "kid": "enc", "n": "AQAB", "e": "AQAB"});
+    let jwks = json!({"keys": [other, pair.jwk]}).to_string();
+    let server = Server::start_with(|options| {
+        options.jwt.hs256_secret = None;
+        options.jwt.jwks = Some(jwks.clone());
+    })
+    .await;
+    let header = Header { kid: Some("one".into()), ..Header::new(Algorithm::EdDSA) };
+    let token = jsonwebtoken::encode(&header, &claims(&server), &pair.signing).unwrap();
+    try_with(&server, &token).await.refused(404, "unknown_event");
+}
+
 #[tokio::test]
 async fn public_keys_from_a_jwks_are_believed() {
     let (first, second, stranger) = (ed25519("one"), ed25519("two"), ed25519("one"));
@@ -202,6 +220,10 @@ async fn only_a_key_that_may_act_names_a_user() {
         let answer = server.get(&path).with(&backend).acting_for(bad).send().await;
         assert_eq!(answer.refused(422, "invalid")["field"], "Rowlock-User", "{bad:?}");
     }
+    // A gateway that adds its user to a client's own must not act for the client's.
+    let twice = server.get(&path).with(&backend).acting_for("ann").acting_for("bob").send().await;
+    assert_eq!(twice.refused(422, "invalid")["field"], "Rowlock-User");
+    server.get(&path).with(&backend).with(&plain).send().await.refused(401, "unauthenticated");
     let longest = "ü".repeat(128);
     server.get(&path).with(&backend).acting_for(&longest).send().await.expect(200);
 }
