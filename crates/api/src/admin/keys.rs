@@ -101,7 +101,7 @@ pub async fn create_key(
     Ok(mark_replayed(response, reply.replayed))
 }
 
-/// The org's API keys, revoked ones too.
+/// The org's API keys: those in force first, then revoked ones, 1,000 at most.
 #[utoipa::path(
     get,
     path = "/api/admin/keys",
