@@ -17,6 +17,12 @@ debian() {
 
 debian 'command -v cc' build-essential
 debian 'command -v python3' python3
+debian 'ls /usr/lib/postgresql/*/bin/postgres' postgresql
+debian 'command -v redis-server' redis-server
+debian 'command -v redis-sentinel' redis-sentinel
+debian 'command -v pgbouncer' pgbouncer
+debian 'command -v faketime' faketime
+debian 'command -v promtool' prometheus
 debian 'python3 -c "import ensurepip, venv"' python3-venv
 
 for component in rustfmt clippy; do

@@ -9,18 +9,21 @@ use toml::{Table, Value};
 const MAX_LINES: usize = 600;
 
 /// Each crate, and those of ours that it may use.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("core", &[]),
+    ("dev", &[]),
     ("truth", &["core"]),
     ("registry", &["core", "truth"]),
     ("api", &["core", "truth", "registry"]),
-    ("server", &["core", "truth", "registry", "api"]),
-    ("bench", &["core", "truth", "registry", "api", "server"]),
+    ("server", &["core", "truth", "registry", "api", "dev"]),
+    ("bench", &["core", "truth", "registry", "api", "server", "dev"]),
 ];
 
 /// What only some crates may speak: a dependency, and who may have it.
-const SPEAKERS: [(&str, &[&str]); 11] = [
+const SPEAKERS: [(&str, &[&str]); 13] = [
     ("rusqlite", &["truth"]),
+    ("tokio-postgres", &["truth", "bench"]),
+    ("redis", &["registry", "bench"]),
     ("axum", &["api", "server", "bench"]),
     ("hyper", &["server", "bench"]),
     ("hyper-util", &["server", "bench"]),
