@@ -57,6 +57,14 @@ impl SeatState {
             SeatState::Blocked => SeatStatus::Blocked,
         }
     }
+
+    /// The hold that has the seat, over or not.
+    pub const fn hold(&self) -> Option<HoldId> {
+        match self {
+            SeatState::Held { hold, .. } => Some(*hold),
+            _ => None,
+        }
+    }
 }
 
 /// Where a seat is: what a map shows of it besides its status.

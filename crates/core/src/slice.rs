@@ -164,6 +164,10 @@ impl Slice {
         self.seats.get(&id).map(|row| &row.value)
     }
 
+    pub fn seats(&self) -> impl Iterator<Item = (SeatId, &Seat)> {
+        self.seats.iter().map(|(id, row)| (*id, &row.value))
+    }
+
     pub fn area(&self, id: AreaId) -> Option<&Area> {
         self.areas.get(&id).map(|row| &row.value)
     }

@@ -5,7 +5,9 @@
 //! Only this crate speaks SQL.
 
 pub mod clock;
+mod columns;
 pub mod id_source;
+pub mod postgres;
 pub mod read;
 pub mod sqlite;
 pub mod verify;
@@ -60,6 +62,14 @@ pub trait Truth: Send + Sync + 'static {
     /// Decides and commits a batch in order. One answer for each request, in the same order.
     fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>>;
 
+    /// How many batches it can commit side by side. With more than one, the last is left to housekeeping.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Whether the tier that sorts out most conflicts before they get here is away.
+    fn set_degraded(&self, _degraded: bool) {}
+
     fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>>;
     fn orgs(&self, after: Option<OrgId>, limit: usize) -> Answer<'_, ReadResult<Vec<Org>>>;
     fn api_key(&self, id: KeyId) -> Answer<'_, ReadResult<Option<ApiKey>>>;
@@ -91,4 +101,10 @@ pub trait Truth: Send + Sync + 'static {
     fn verify(&self, progress: Progress) -> Answer<'_, ReadResult<Report>>;
     /// Finishes what is under way and lets go of the files.
     fn close(&self) -> Answer<'_, ()>;
+}
+
+/// What a caught panic said.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
 }

@@ -4,7 +4,9 @@ use rowlock_core::area::Area;
 use rowlock_core::event::Event;
 use rowlock_core::seat::{SeatPlace, SeatState};
 use rowlock_core::slice::EventRow;
-use rowlock_core::{HoldId, JournalId, Time, UserId};
+use rowlock_core::{Fact, HoldId, JournalId, Time, UserId};
+
+use crate::columns;
 
 /// An event with all its seats and areas, as of one journal sequence.
 #[derive(Clone, Debug)]
@@ -46,6 +48,13 @@ pub struct JournalRow {
     pub request_id: String,
     /// JSON.
     pub data: String,
+}
+
+impl JournalRow {
+    /// What the row tells. `None` when this version does not understand it.
+    pub fn fact(&self) -> Option<Fact> {
+        columns::fact(&self.kind, &self.data).ok()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

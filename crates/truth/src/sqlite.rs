@@ -112,6 +112,41 @@ impl SqliteTruth {
     }
 }
 
+/// A copy of some store's rows in the tables of this one, so that there is one set of checks for all stores.
+pub(crate) struct Copy {
+    db: rusqlite::Connection,
+}
+
+impl Copy {
+    pub fn new(file: &Path) -> Result<Self, OpenError> {
+        Ok(Self { db: open::scratch(file)? })
+    }
+
+    /// Adds rows to a table, all of its columns in the order of the schema.
+    pub fn add(
+        &mut self,
+        table: &str,
+        columns: &str,
+        rows: &[Vec<rusqlite::types::Value>],
+    ) -> ReadResult<()> {
+        let failed = |error: rusqlite::Error| Failure::Broken(format!("the copy of {table}: {error}"));
+        let width = rows.first().map_or(0, Vec::len);
+        let marks = vec!["?"; width].join(", ");
+        let transaction = self.db.transaction().map_err(failed)?;
+        let sql = format!("INSERT INTO {table} ({columns}) VALUES ({marks})");
+        let mut statement = transaction.prepare(&sql).map_err(failed)?;
+        for row in rows {
+            statement.execute(rusqlite::params_from_iter(row)).map_err(failed)?;
+        }
+        drop(statement);
+        transaction.commit().map_err(failed)
+    }
+
+    pub fn verify(&self, progress: &Progress) -> ReadResult<Report> {
+        Ok(verify::verify(&self.db, &**progress)?)
+    }
+}
+
 impl Truth for SqliteTruth {
     fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>> {
         Box::pin(async move {

@@ -47,6 +47,11 @@ pub async fn snapshot_equals_replayed_facts<B: Backend>(backend: &B) {
     let release = stage.release("ann", ann.id, &[]);
     facts.extend(facts_of(&stage, vec![stage.cancel(booking), release, stage.hold("eve", &[5])]).await);
 
+    // Whoever reads the journal learns the same facts as whoever made them.
+    let rows = stage.truth.journal(Stream::Event(stage.event), facts[0].0 - 1, 1_000).await.expect("a read");
+    let read: Vec<(u64, Fact)> =
+        rows.iter().map(|row| (row.sequence, row.fact().expect("a fact that is understood"))).collect();
+    assert_eq!(read, facts);
     for (sequence, fact) in &facts {
         replica.apply(*sequence, fact);
     }

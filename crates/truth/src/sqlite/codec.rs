@@ -1,13 +1,11 @@
 //! Between kernel types and columns.
 
-use std::fmt::Write as _;
-
 use rowlock_core::area::Area;
 use rowlock_core::booking::{Admits, Booking, BookingStatus, Ticket};
 use rowlock_core::event::Event;
-use rowlock_core::hold::{HeldArea, HeldSeat, Hold, HoldStatus, Source};
+use rowlock_core::hold::{Hold, HoldStatus, Source};
 use rowlock_core::money::Currency;
-use rowlock_core::org::{ApiKey, Org, Scope};
+use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::{Seat, SeatState, SeatStatus};
 use rowlock_core::{
     AreaId, BookingId, CartToken, EventId, HoldId, KeyId, Name, OrgId, PaymentReference, TicketId, Time,
@@ -17,6 +15,7 @@ use rusqlite::Row;
 use uuid::Uuid;
 
 use crate::Failure;
+use crate::columns::{self, Corrupt};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StoreError {
@@ -27,6 +26,12 @@ pub(super) enum StoreError {
     Stale(&'static str),
     #[error("{0} can't be read")]
     Corrupt(&'static str),
+}
+
+impl From<Corrupt> for StoreError {
+    fn from(Corrupt(what): Corrupt) -> Self {
+        StoreError::Corrupt(what)
+    }
 }
 
 impl StoreError {
@@ -128,21 +133,15 @@ pub(super) fn org(row: &Row) -> Stored<Org> {
 pub(super) const KEY_COLUMNS: &str = "id, org_id, name, scopes, secret_hash, created_at, revoked_at";
 
 pub(super) fn api_key(row: &Row) -> Stored<ApiKey> {
-    let words = text(row, 3)?.split_ascii_whitespace();
-    let scopes = words.map(str::parse::<Scope>).collect::<Result<_, _>>();
     Ok(ApiKey {
         id: KeyId::from_uuid(uuid(row, 0)?),
         org: OrgId::from_uuid(uuid(row, 1)?),
         name: name(row, 2)?,
-        scopes: scopes.map_err(|_| StoreError::Corrupt("a scope"))?,
+        scopes: columns::scopes(text(row, 3)?)?,
         secret_hash: row.get(4)?,
         created_at: time(row, 5)?,
         revoked_at: optional_time(row, 6)?,
     })
-}
-
-pub(super) fn scopes_text(key: &ApiKey) -> String {
-    key.scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
 }
 
 pub(super) const EVENT_COLUMNS: &str =
@@ -241,8 +240,8 @@ pub(super) fn hold(row: &Row, event: EventRef) -> Stored<(Hold, u64)> {
         status: variant(&HoldStatus::ALL, row, 3)?,
         source: variant(&Source::ALL, row, 5)?,
         currency: event.currency,
-        seats: held_seats(text(row, 6)?)?,
-        areas: held_areas(text(row, 7)?)?,
+        seats: columns::held_seats(text(row, 6)?)?,
+        areas: columns::held_areas(text(row, 7)?)?,
         created_at: time(row, 8)?,
         expires_at: time(row, 9)?,
         max_expires_at: time(row, 10)?,
@@ -251,42 +250,6 @@ pub(super) fn hold(row: &Row, event: EventRef) -> Stored<(Hold, u64)> {
         booking: optional_uuid(row, 13)?.map(BookingId::from_uuid),
     };
     Ok((hold, row.get(4)?))
-}
-
-pub(super) fn held_seats(json: &str) -> Stored<Vec<HeldSeat>> {
-    let pairs: Vec<(u32, i64)> =
-        serde_json::from_str(json).map_err(|_| StoreError::Corrupt("a held seat"))?;
-    Ok(pairs.into_iter().map(|(ordinal, price)| HeldSeat { ordinal, price }).collect())
-}
-
-pub(super) fn held_areas(json: &str) -> Stored<Vec<HeldArea>> {
-    if json == "[]" {
-        return Ok(Vec::new());
-    }
-    let lines: Vec<(AreaId, u32, i64)> =
-        serde_json::from_str(json).map_err(|_| StoreError::Corrupt("a held area"))?;
-    Ok(lines.into_iter().map(|(area, quantity, price)| HeldArea { area, quantity, price }).collect())
-}
-
-pub(super) fn seats_json(hold: &Hold) -> String {
-    let mut json = String::with_capacity(2 + hold.seats.len() * 16);
-    json.push('[');
-    for (i, seat) in hold.seats.iter().enumerate() {
-        let comma = if i == 0 { "" } else { "," };
-        let _ = write!(json, "{comma}[{},{}]", seat.ordinal, seat.price);
-    }
-    json.push(']');
-    json
-}
-
-pub(super) fn areas_json(hold: &Hold) -> String {
-    let mut json = String::from("[");
-    for (i, held) in hold.areas.iter().enumerate() {
-        let comma = if i == 0 { "" } else { "," };
-        let _ = write!(json, "{comma}[\"{}\",{},{}]", held.area, held.quantity, held.price);
-    }
-    json.push(']');
-    json
 }
 
 pub(super) const BOOKING_COLUMNS: &str = "b.id, b.hold_id, b.user_id, b.status, b.version, b.source, \

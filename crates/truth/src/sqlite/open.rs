@@ -108,6 +108,17 @@ impl Folder {
     }
 }
 
+/// A file for rows of another store. Nothing in it needs to last, and faults in the rows are for the checks to find.
+pub(super) fn scratch(file: &Path) -> Result<Connection, OpenError> {
+    let mut db = Connection::open(file)?;
+    db.pragma_update(None, "journal_mode", "OFF")?;
+    db.pragma_update(None, "synchronous", "OFF")?;
+    migrate(&mut db)?;
+    db.pragma_update(None, "foreign_keys", false)?;
+    db.pragma_update(None, "ignore_check_constraints", true)?;
+    Ok(db)
+}
+
 /// Brings the schema up to date. The file itself says how many migrations it has had.
 fn migrate(db: &mut Connection) -> Result<(), OpenError> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;

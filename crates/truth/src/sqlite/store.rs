@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::codec::{self, StoreError, Stored};
 use super::load::EventCache;
+use crate::columns;
 
 pub(super) struct Store<'c> {
     db: &'c Connection,
@@ -117,7 +118,7 @@ impl<'c> Store<'c> {
                     key.id.as_bytes(),
                     key.org.as_bytes(),
                     key.name.as_str(),
-                    codec::scopes_text(key),
+                    columns::scopes_text(key),
                     key.secret_hash,
                     key.created_at.millis(),
                 ))?;
@@ -252,8 +253,8 @@ impl<'c> Store<'c> {
             hold.status as u8,
             hold.source as u8,
             hold.places(),
-            codec::seats_json(hold),
-            codec::areas_json(hold),
+            columns::seats_json(hold),
+            columns::areas_json(hold),
             hold.created_at.millis(),
             hold.expires_at.millis(),
             hold.max_expires_at.millis(),
@@ -274,8 +275,8 @@ impl<'c> Store<'c> {
             hold.id.as_bytes(),
             hold.status as u8,
             hold.places(),
-            codec::seats_json(hold),
-            codec::areas_json(hold),
+            columns::seats_json(hold),
+            columns::areas_json(hold),
             hold.expires_at.millis(),
             hold.checkout_at.map(Time::millis),
             hold.ended_at.map(Time::millis),

@@ -180,7 +180,7 @@ impl<'c> Session<'c> {
         let error = match attempt {
             Ok(Ok(results)) => return Ok(results),
             Ok(Err(error)) => AttemptError::Store(error),
-            Err(panic) => AttemptError::Panic(panic_text(&*panic)),
+            Err(panic) => AttemptError::Panic(crate::panic_text(&*panic)),
         };
         if !self.db.is_autocommit()
             && let Err(error) = self.db.execute_batch("ROLLBACK")
@@ -289,9 +289,4 @@ impl AttemptError {
     fn failure(&self) -> Failure {
         if self.is_outage() { Failure::Unavailable(self.what()) } else { Failure::Broken(self.what()) }
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
 }

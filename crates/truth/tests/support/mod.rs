@@ -1,6 +1,8 @@
 //! SQLite in a folder of its own, for the tests of this crate.
 #![allow(dead_code)] // Each test binary uses a part of it.
 
+pub mod postgres;
+
 use std::path::Path;
 use std::sync::Arc;
 

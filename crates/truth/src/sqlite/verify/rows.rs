@@ -6,6 +6,7 @@ use rowlock_core::{BookingId, EventId, HoldId};
 use rusqlite::{Connection, Row};
 
 use super::{BookingSeen, Claim, EventSeen, HoldSeen, Place, Survey};
+use crate::columns;
 use crate::sqlite::codec::{self, StoreError, Stored};
 use crate::verify::Promise;
 
@@ -67,8 +68,8 @@ fn hold(row: &Row, survey: &mut Survey) -> Stored<()> {
     let id = HoldId::from_uuid(codec::uuid(row, 0)?);
     let (event_key, status): (i64, u8) = (row.get(1)?, row.get(2)?);
     survey.holds.insert(id, HoldSeen { status, created: 0, ended: 0, ended_as: 0 });
-    let listed = codec::held_seats(codec::text(row, 4)?)
-        .and_then(|seats| Ok((seats, codec::held_areas(codec::text(row, 5)?)?)));
+    let (seats, areas) = (codec::text(row, 4)?, codec::text(row, 5)?);
+    let listed = columns::held_seats(seats).and_then(|seats| Ok((seats, columns::held_areas(areas)?)));
     let Ok((seats, areas)) = listed else {
         survey.violation(Promise::S, "unreadable holds", format!("hold {id} does not say what it holds"));
         return Ok(());

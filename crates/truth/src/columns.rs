@@ -1,0 +1,90 @@
+//! What stores keep as text: the same words in every store.
+
+use std::fmt::Write as _;
+
+use rowlock_core::hold::{HeldArea, HeldSeat, Hold};
+use rowlock_core::org::{ApiKey, Scope, Scopes};
+use rowlock_core::{AreaId, Fact};
+use serde::de::DeserializeOwned;
+
+/// A column that can't be read, and what should be in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corrupt(pub &'static str);
+
+type Read<T> = Result<T, Corrupt>;
+
+pub(crate) fn json<T: DeserializeOwned>(text: &str, what: &'static str) -> Read<T> {
+    serde_json::from_str(text).map_err(|_| Corrupt(what))
+}
+
+pub(crate) fn held_seats(text: &str) -> Read<Vec<HeldSeat>> {
+    let pairs: Vec<(u32, i64)> = json(text, "a held seat")?;
+    Ok(pairs.into_iter().map(|(ordinal, price)| HeldSeat { ordinal, price }).collect())
+}
+
+pub(crate) fn held_areas(text: &str) -> Read<Vec<HeldArea>> {
+    if text == "[]" {
+        return Ok(Vec::new());
+    }
+    let lines: Vec<(AreaId, u32, i64)> = json(text, "a held area")?;
+    Ok(lines.into_iter().map(|(area, quantity, price)| HeldArea { area, quantity, price }).collect())
+}
+
+pub(crate) fn seats_json(hold: &Hold) -> String {
+    let mut json = String::with_capacity(2 + hold.seats.len() * 16);
+    json.push('[');
+    for (i, seat) in hold.seats.iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        let _ = write!(json, "{comma}[{},{}]", seat.ordinal, seat.price);
+    }
+    json.push(']');
+    json
+}
+
+pub(crate) fn areas_json(hold: &Hold) -> String {
+    let mut json = String::from("[");
+    for (i, held) in hold.areas.iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        let _ = write!(json, "{comma}[\"{}\",{},{}]", held.area, held.quantity, held.price);
+    }
+    json.push(']');
+    json
+}
+
+/// The words of an API key's scopes, separated by blanks.
+pub(crate) fn scopes(text: &str) -> Read<Scopes> {
+    let scopes = text.split_ascii_whitespace().map(str::parse::<Scope>).collect::<Result<_, _>>();
+    scopes.map_err(|_| Corrupt("a scope"))
+}
+
+pub(crate) fn scopes_text(key: &ApiKey) -> String {
+    key.scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// A fact from the kind and the data of its journal row.
+pub(crate) fn fact(kind: &str, data: &str) -> Read<Fact> {
+    const WHAT: &str = "a fact";
+    Ok(match kind {
+        "ORG-CREATED" => Fact::OrgCreated(json(data, WHAT)?),
+        "API-KEY-CREATED" => Fact::ApiKeyCreated(json(data, WHAT)?),
+        "API-KEY-REVOKED" => Fact::ApiKeyRevoked(json(data, WHAT)?),
+        "EVENT-CREATED" => Fact::EventCreated(json(data, WHAT)?),
+        "BLOCK-CREATED" => Fact::BlockCreated(json(data, WHAT)?),
+        "SEATS-CREATED" => Fact::SeatsCreated(json(data, WHAT)?),
+        "AREA-CREATED" => Fact::AreaCreated(json(data, WHAT)?),
+        "SEAT-BLOCKED" => Fact::SeatsBlocked(json(data, WHAT)?),
+        "SEAT-UNBLOCKED" => Fact::SeatsUnblocked(json(data, WHAT)?),
+        // A new hold is written whole, more places of one as a part: only a part has the field `hold`.
+        "SEAT-HOLD-CREATED" => match json(data, WHAT) {
+            Ok(part) => Fact::HoldGrew(part),
+            Err(_) => Fact::HoldCreated(json(data, WHAT)?),
+        },
+        "SEAT-HOLD-EXTENDED" => Fact::HoldExtended(json(data, WHAT)?),
+        "SEAT-HOLD-CONFIRMED" => Fact::HoldConfirmed(json(data, WHAT)?),
+        "SEAT-HOLD-CANCELLED" => Fact::HoldReleased(json(data, WHAT)?),
+        "SEAT-HOLD-EXPIRED" => Fact::HoldExpired(json(data, WHAT)?),
+        "BOOKING-CONFIRMED" => Fact::BookingConfirmed(json(data, WHAT)?),
+        "BOOKING-CANCELLED" => Fact::BookingCancelled(json(data, WHAT)?),
+        _ => return Err(Corrupt("the kind of a fact")),
+    })
+}

@@ -1,0 +1,256 @@
+//! The truth that many nodes share: Postgres.
+//!
+//! A few connections write ([`lanes`]), one for each lane of the engine; reads have connections of their own, so that
+//! a report can't starve a hold. `now` is the clock of Postgres, so no node's clock decides anything.
+
+mod clock;
+mod codec;
+mod commit;
+mod connect;
+mod events;
+mod fault;
+mod lanes;
+mod load;
+mod migrate;
+mod plan;
+mod queries;
+mod rows;
+mod session;
+mod sql;
+mod store;
+mod verify;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use rowlock_core::booking::Booking;
+use rowlock_core::hold::Hold;
+use rowlock_core::org::{ApiKey, Org};
+use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, Stream, Time, UserId};
+
+use self::clock::DatabaseClock;
+use self::commit::Safeguards;
+pub use self::connect::PostgresError;
+use self::connect::{SessionLimits, Target};
+use self::fault::Stored;
+use self::lanes::Lanes;
+use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
+use crate::verify::{Progress, Report};
+use crate::{Answer, Committed, Failure, ReadResult, Truth};
+
+/// How long a read waits for a connection, and how long it may take.
+const READ_WAIT: Duration = Duration::from_secs(2);
+const READ_LIMITS: SessionLimits =
+    SessionLimits { statement: Duration::from_secs(30), lock: Duration::from_secs(2) };
+/// For work that takes its time: migrations and checks.
+const UNLIMITED: SessionLimits = SessionLimits { statement: Duration::ZERO, lock: Duration::from_secs(60) };
+
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// `postgres://user@host,host/database?…`
+    pub url: String,
+    /// Certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Connections that write, one for each lane.
+    pub lanes: usize,
+    /// Connections that read.
+    pub readers: usize,
+    #[cfg(feature = "conformance")]
+    pub sabotage: Sabotage,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            ca_file: None,
+            lanes: 5,
+            readers: 4,
+            #[cfg(feature = "conformance")]
+            sabotage: Sabotage::default(),
+        }
+    }
+}
+
+/// Safeguards that a test can switch off, to show that the suite notices.
+#[cfg(feature = "conformance")]
+#[derive(Clone, Debug, Default)]
+pub struct Sabotage {
+    /// Locks are let go of before what was read under them is used.
+    pub no_locks: bool,
+    /// Seats are written whatever version they have.
+    pub no_compare_and_set: bool,
+}
+
+pub struct PostgresTruth {
+    target: Target,
+    clock: Arc<DatabaseClock>,
+    lanes: Lanes,
+    readers: Pool,
+    lane_count: usize,
+}
+
+impl PostgresTruth {
+    /// Connects, and makes or migrates the tables.
+    pub async fn open(options: PostgresOptions) -> Result<Self, PostgresError> {
+        Self::migrate(&options).await?;
+        Self::open_existing(options).await
+    }
+
+    /// Makes or migrates the tables. Returns how many migrations were missing.
+    pub async fn migrate(options: &PostgresOptions) -> Result<usize, PostgresError> {
+        let target = Target::new(&options.url, options.ca_file.as_ref())?;
+        let mut client = target.connect(UNLIMITED).await.map_err(|error| connect::unreachable(&error))?;
+        connect::check(&client, UNLIMITED).await?;
+        migrate::migrate(&mut client).await
+    }
+
+    /// Connects to tables that are there already.
+    pub async fn open_existing(options: PostgresOptions) -> Result<Self, PostgresError> {
+        #[cfg(feature = "conformance")]
+        let safeguards =
+            Safeguards { lock: !options.sabotage.no_locks, compare: !options.sabotage.no_compare_and_set };
+        #[cfg(not(feature = "conformance"))]
+        let safeguards = Safeguards { lock: true, compare: true };
+        let target = Target::new(&options.url, options.ca_file.as_ref())?;
+        let client = target.connect(READ_LIMITS).await.map_err(|error| connect::unreachable(&error))?;
+        migrate::check(&client).await?;
+        let clock = Arc::new(DatabaseClock::default());
+        let unreachable = |error: tokio_postgres::Error| PostgresError::Unreachable(error.to_string());
+        let rows = client.query("SELECT rowlock_now()", &[]).await.map_err(unreachable)?;
+        clock.heard(Time::from_millis(rows[0].get(0)));
+        let lanes = options.lanes.max(1);
+        Ok(Self {
+            readers: pool(&target, options.readers)?,
+            lanes: Lanes::new(target.clone(), Arc::clone(&clock), lanes, safeguards),
+            target,
+            clock,
+            lane_count: lanes,
+        })
+    }
+
+    fn read<'a, T: Send + 'a, F>(
+        &'a self,
+        read: impl FnOnce(deadpool_postgres::Client) -> F + Send + 'a,
+    ) -> Answer<'a, ReadResult<T>>
+    where
+        F: Future<Output = Stored<T>> + Send + 'a,
+    {
+        Box::pin(async move {
+            let busy =
+                |error: deadpool_postgres::PoolError| Failure::Unavailable(format!("no connection: {error}"));
+            let client = self.readers.get().await.map_err(busy)?;
+            Ok(read(client).await?)
+        })
+    }
+}
+
+fn pool(target: &Target, readers: usize) -> Result<Pool, PostgresError> {
+    let (config, tls) = target.for_pool(READ_LIMITS);
+    let manager =
+        Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    Pool::builder(manager)
+        .max_size(readers.max(1))
+        .runtime(deadpool_postgres::Runtime::Tokio1)
+        .wait_timeout(Some(READ_WAIT))
+        .create_timeout(Some(READ_WAIT))
+        .recycle_timeout(Some(READ_WAIT))
+        .build()
+        .map_err(|error| PostgresError::Unreachable(error.to_string()))
+}
+
+impl Truth for PostgresTruth {
+    fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>> {
+        Box::pin(self.lanes.commit(batch))
+    }
+
+    fn lanes(&self) -> usize {
+        self.lane_count
+    }
+
+    fn set_degraded(&self, degraded: bool) {
+        self.lanes.set_degraded(degraded);
+    }
+
+    fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>> {
+        self.read(move |client| queries::org(client, id))
+    }
+
+    fn orgs(&self, after: Option<OrgId>, limit: usize) -> Answer<'_, ReadResult<Vec<Org>>> {
+        self.read(move |client| queries::orgs(client, after, limit))
+    }
+
+    fn api_key(&self, id: KeyId) -> Answer<'_, ReadResult<Option<ApiKey>>> {
+        self.read(move |client| queries::api_key(client, id))
+    }
+
+    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
+        self.read(move |client| queries::api_keys(client, org))
+    }
+
+    fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>> {
+        self.read(move |client| queries::events(client, org, after, limit))
+    }
+
+    fn event(&self, id: EventId) -> Answer<'_, ReadResult<Option<EventSnapshot>>> {
+        self.read(move |client| queries::event_snapshot(client, id))
+    }
+
+    fn hold(&self, id: HoldId) -> Answer<'_, ReadResult<Option<Hold>>> {
+        self.read(move |client| queries::hold(client, id))
+    }
+
+    fn booking(&self, id: BookingId) -> Answer<'_, ReadResult<Option<Booking>>> {
+        self.read(move |client| queries::booking(client, id))
+    }
+
+    fn holds_of_user(
+        &self,
+        org: OrgId,
+        user: UserId,
+        after: Option<HoldId>,
+        limit: usize,
+    ) -> Answer<'_, ReadResult<Vec<Hold>>> {
+        self.read(move |client| queries::holds_of_user(client, org, user, after, limit))
+    }
+
+    fn journal(&self, stream: Stream, after: u64, limit: usize) -> Answer<'_, ReadResult<Vec<JournalRow>>> {
+        self.read(move |client| queries::journal(client, stream, after, limit))
+    }
+
+    fn active_holds(&self) -> Answer<'_, ReadResult<Vec<ActiveHold>>> {
+        self.read(queries::active_holds)
+    }
+
+    fn due_holds(&self, limit: usize) -> Answer<'_, ReadResult<Vec<ActiveHold>>> {
+        self.read(move |client| queries::due_holds(client, limit))
+    }
+
+    fn sweep_records(&self, limit: usize) -> Answer<'_, ReadResult<usize>> {
+        Box::pin(async move { Ok(self.lanes.sweep_records(limit).await?) })
+    }
+
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn ping(&self) -> Answer<'_, ReadResult<()>> {
+        self.read(queries::ping)
+    }
+
+    fn verify(&self, progress: Progress) -> Answer<'_, ReadResult<Report>> {
+        Box::pin(async move {
+            let mut client = self.target.connect(UNLIMITED).await?;
+            verify::verify(&mut client, progress).await
+        })
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.lanes.close();
+            self.readers.close();
+        })
+    }
+}

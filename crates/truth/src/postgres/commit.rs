@@ -1,0 +1,184 @@
+//! A batch is one transaction: all of it is durable, or none of it happened.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use rowlock_core::command::Places;
+use rowlock_core::decide::Executed;
+use rowlock_core::{Command, Fact, Refusal, Request, SeatId, Time, execute};
+use uuid::Uuid;
+
+use super::fault::{StoreError, Stored};
+use super::load::{self, Attempt, Loaded, Waiting};
+use super::session::Session;
+use super::store::{self, Appending};
+use crate::{Committed, Failure};
+
+pub(super) type Results = Vec<Result<Committed, Failure>>;
+
+/// Times that a batch begins again because rows had changed or more of them were needed.
+const MAX_ATTEMPTS: usize = 8;
+/// Waiting for locks is bounded by Postgres; this is for a Postgres that does not answer.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(4);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What came of one attempt.
+pub(super) struct Attempted {
+    /// An answer for each command; `None` for those that met a seat somebody had locked.
+    pub answers: Vec<Option<Result<Committed, Failure>>>,
+    pub now: Time,
+}
+
+/// Why an attempt failed, and what is known of it.
+pub(super) enum Failed {
+    /// Nothing of the batch is stored.
+    Nothing(StoreError),
+    /// The connection was lost while committing.
+    Unknown(Box<Unknown>),
+    /// A rule of the kernel was broken, which is an assertion about this batch.
+    Panic(String),
+}
+
+/// A batch that may have been committed.
+pub(super) struct Unknown {
+    pub transaction: String,
+    /// The ids of its journal rows, by stream.
+    pub rows: Vec<(Uuid, Vec<Uuid>)>,
+    /// In the order of the facts.
+    pub ids: Vec<Uuid>,
+    pub executed: Vec<Option<Result<Executed, Refusal>>>,
+    pub now: Time,
+    pub why: StoreError,
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Failed::Nothing(error)
+    }
+}
+
+/// What a test can switch off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Safeguards {
+    pub lock: bool,
+    pub compare: bool,
+}
+
+pub(super) async fn attempt(
+    session: &mut Session,
+    batch: &[Request],
+    waiting: Waiting,
+    safeguards: Safeguards,
+) -> Result<Attempted, Failed> {
+    let loaded = within(LOAD_TIMEOUT, load_all(session, batch, waiting)).await;
+    let mut loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => return Err(leave(session, error.into()).await),
+    };
+    if !safeguards.lock {
+        // For the test that shows what locks are good for: what was read is old when it is used.
+        session.simple("ROLLBACK; BEGIN").await?;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let decided = catch_unwind(AssertUnwindSafe(|| decide(session, &mut loaded, batch)));
+    let executed = match decided {
+        Ok(executed) => executed,
+        Err(panic) => return Err(leave(session, Failed::Panic(crate::panic_text(&*panic))).await),
+    };
+    let facts: Vec<(&Request, &Fact)> = batch
+        .iter()
+        .zip(&executed)
+        .filter_map(|(request, executed)| Some((request, executed.as_ref()?.as_ref().ok()?)))
+        .flat_map(|(request, executed)| executed.facts.iter().map(move |fact| (request, fact)))
+        .collect();
+    let now = loaded.now;
+    if facts.is_empty() && loaded.slice.fresh_records().next().is_none() {
+        session.simple("ROLLBACK").await?;
+        return Ok(Attempted { answers: answers(executed, Vec::new()), now });
+    }
+    let appending = match Appending::new(&facts, now, &mut session.ids) {
+        Ok(appending) => appending,
+        Err(error) => return Err(leave(session, error.into()).await),
+    };
+    let written = within(WRITE_TIMEOUT, store::write(session, &loaded, &appending, safeguards.compare)).await;
+    match written {
+        Ok(sequences) => Ok(Attempted { answers: answers(executed, sequences), now }),
+        Err(why) if why.is_disconnect() => Err(Failed::Unknown(Box::new(Unknown {
+            transaction: loaded.transaction.clone(),
+            rows: appending.by_stream().collect(),
+            ids: appending.ids,
+            executed,
+            now,
+            why,
+        }))),
+        Err(error) => Err(leave(session, error.into()).await),
+    }
+}
+
+/// Ends the transaction, if it is still there. What failed matters more than how this goes.
+async fn leave(session: &Session, failed: Failed) -> Failed {
+    if !session.client.is_closed() {
+        let _ = within(LOAD_TIMEOUT, session.simple("ROLLBACK")).await;
+    }
+    failed
+}
+
+async fn load_all(session: &mut Session, batch: &[Request], waiting: Waiting) -> Stored<Box<Loaded>> {
+    let mut plan = load::plan(session, batch).await?;
+    for _ in 0..MAX_ATTEMPTS {
+        match load::load(session, batch, &mut plan, waiting).await? {
+            Attempt::Loaded(loaded) => return Ok(loaded),
+            Attempt::Again => session.simple("ROLLBACK").await?,
+        }
+    }
+    Err(StoreError::Stale("hold"))
+}
+
+fn decide(
+    session: &mut Session,
+    loaded: &mut Loaded,
+    batch: &[Request],
+) -> Vec<Option<Result<Executed, Refusal>>> {
+    batch
+        .iter()
+        .map(|request| {
+            if places_of(&request.command).any(|seat| loaded.skipped.contains(seat)) {
+                return None;
+            }
+            Some(execute(&mut loaded.slice, request, loaded.now, &mut session.ids))
+        })
+        .collect()
+}
+
+/// The seats that a command wants for somebody.
+fn places_of(command: &Command) -> impl Iterator<Item = &SeatId> {
+    let places: Option<&Places> = match command {
+        Command::Hold(places) | Command::Book { places, .. } => Some(places),
+        _ => None,
+    };
+    places.into_iter().flat_map(|places| &places.seats)
+}
+
+/// Pairs each command's facts with the sequences they got.
+pub(super) fn answers(
+    executed: Vec<Option<Result<Executed, Refusal>>>,
+    sequences: Vec<u64>,
+) -> Vec<Option<Result<Committed, Failure>>> {
+    let mut sequences = sequences.into_iter();
+    let mut answer = |executed: Result<Executed, Refusal>| {
+        let Executed { facts, outcome, replayed } = executed?;
+        let facts = facts
+            .into_iter()
+            .map(|fact| (sequences.next().expect("every fact has a sequence"), fact))
+            .collect();
+        Ok(Committed { outcome, replayed, facts })
+    };
+    executed.into_iter().map(|executed| executed.map(&mut answer)).collect()
+}
+
+pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = Stored<T>>) -> Stored<T> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::TimedOut(limit.as_millis())),
+    }
+}

@@ -1,0 +1,534 @@
+//! Loading the slice: locking the rows that a batch names, and finding those that stand in its way.
+
+use std::sync::Arc;
+
+use futures::try_join;
+use rowlock_core::booking::Booking;
+use rowlock_core::command::NewSection;
+use rowlock_core::event::Block;
+use rowlock_core::hold::{Hold, HoldStatus};
+use rowlock_core::limits::MAX_ROWS_PER_SECTION;
+use rowlock_core::seat::label;
+use rowlock_core::slice::{EventRow, RecordKey, Slice};
+use rowlock_core::{AreaId, BlockId, BookingId, Command, EventId, HoldId, Request, SeatId, Time, UserId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::codec;
+use super::fault::{StoreError, Stored};
+use super::plan::{Plan, uuids};
+use super::session::Session;
+use super::sql;
+use crate::columns;
+
+/// What a batch is decided on.
+pub(super) struct Loaded {
+    pub slice: Slice,
+    /// The clock of Postgres, read when all locks were taken.
+    pub now: Time,
+    /// Postgres' number of the transaction.
+    pub transaction: String,
+    /// Seats that somebody else has locked right now, when the batch does not wait for locks.
+    pub skipped: FxHashSet<SeatId>,
+    /// How many blocks an event had that gets new ones.
+    pub blocks: FxHashMap<EventId, usize>,
+}
+
+/// Whether rows that somebody else has locked are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    Wait,
+    /// Seats that are locked are left out.
+    Skip,
+}
+
+pub(super) enum Attempt {
+    Loaded(Box<Loaded>),
+    /// The plan has grown: begin again.
+    Again,
+}
+
+/// Looks up what must be known before anything is locked: the events of a batch, and what is in the holds and
+/// bookings that it names.
+pub(super) async fn plan(session: &mut Session, batch: &[Request]) -> Stored<Plan> {
+    let named: Vec<EventId> = batch.iter().filter_map(|request| request.command.event()).collect();
+    know_events(session, &named).await?;
+    let mut plan = Plan::named(batch, &session.events);
+    if !plan.holds.is_empty() {
+        let ids = uuids(&plan.holds);
+        let rows = session.query(sql::HOLDS, [&ids]).await?;
+        for (hold, _) in holds(session, &rows).await? {
+            if hold.status == HoldStatus::Active {
+                let key = session.events.key(hold.event).ok_or(StoreError::Corrupt("the event of a hold"))?;
+                plan.add_hold(&hold, key);
+            }
+        }
+        for request in batch {
+            let Command::Release { hold, seats, .. } = &request.command else { continue };
+            let held = rows.iter().find(|row| codec::uuid(row, 0).is_ok_and(|id| id == hold.uuid()));
+            let key = held.map(codec::event_key_of_hold).transpose()?;
+            let event = key.and_then(|key| session.events.by_key(key)).map(|row| row.event.id);
+            if let Some(event) = event {
+                plan.add_seats(&session.events, event, seats);
+            }
+        }
+    }
+    if !plan.bookings.is_empty() {
+        let ids: Vec<BookingId> = plan.bookings.iter().copied().collect();
+        for (booking, _) in bookings(session, &ids, sql::BOOKINGS).await? {
+            let key =
+                session.events.key(booking.event).ok_or(StoreError::Corrupt("the event of a booking"))?;
+            plan.add_booking(&booking, key);
+        }
+    }
+    Ok(plan)
+}
+
+/// Begins a transaction, locks what is planned, and reads it.
+pub(super) async fn load(
+    session: &mut Session,
+    batch: &[Request],
+    plan: &mut Plan,
+    waiting: Waiting,
+) -> Stored<Attempt> {
+    let lock_seats = if waiting == Waiting::Skip { sql::SKIP_SEATS } else { sql::LOCK_SEATS };
+    session
+        .prepare(&[
+            sql::LOCK_USERS,
+            sql::LOCK_EVENTS,
+            lock_seats,
+            sql::LOCK_AREAS,
+            sql::LOCK_HOLDS,
+            sql::LOCK_BOOKINGS,
+            sql::RECORDS,
+            sql::USAGE,
+            sql::CLOCK,
+        ])
+        .await?;
+    let users: Vec<String> = plan.users.iter().map(|(event, user)| format!("{event}:{user}")).collect();
+    let (events, areas, bookings_wanted) = (uuids(&plan.events), uuids(&plan.areas), uuids(&plan.bookings));
+    let seats: Vec<i64> = plan.seats.iter().copied().collect();
+    let holds_wanted = uuids(&plan.holds);
+    let carts = Carts::new(plan);
+    let usage: (Vec<i64>, Vec<&str>) = plan.users.iter().map(|(event, user)| (*event, user.as_str())).unzip();
+    let keys = Keys::new(batch);
+
+    // All of it in one message to the server.
+    let (_, _, _, seats, areas, held, booked, records, used, clock) = try_join!(
+        session.simple("BEGIN"),
+        session.query_if(!users.is_empty(), sql::LOCK_USERS, [&users]),
+        session.query_if(!events.is_empty(), sql::LOCK_EVENTS, [&events]),
+        session.query_if(!seats.is_empty(), lock_seats, [&seats]),
+        session.query_if(!areas.is_empty(), sql::LOCK_AREAS, [&areas]),
+        session.query_if(
+            !holds_wanted.is_empty() || !plan.carts.is_empty(),
+            sql::LOCK_HOLDS,
+            [&holds_wanted, &carts.events, &carts.users, &carts.carts],
+        ),
+        session.query_if(!bookings_wanted.is_empty(), sql::LOCK_BOOKINGS, [&bookings_wanted]),
+        session.query_if(!keys.keys.is_empty(), sql::RECORDS, [&keys.orgs, &keys.actors, &keys.keys]),
+        session.query_if(!users.is_empty(), sql::USAGE, [&usage.0, &usage.1]),
+        session.query(sql::CLOCK, []),
+    )?;
+    let clock = clock.first().ok_or(StoreError::Corrupt("the clock"))?;
+    let mut loaded = Loaded {
+        slice: Slice::default(),
+        now: codec::time(clock, 0)?,
+        transaction: codec::text(clock, 1)?.to_owned(),
+        skipped: FxHashSet::default(),
+        blocks: FxHashMap::default(),
+    };
+    let slice = &mut loaded.slice;
+    load_records(slice, batch, &records)?;
+    load_organizations(session, slice, batch).await?;
+    load_events(session, slice, batch, plan, &mut loaded.blocks).await?;
+    load_seats(session, slice, &seats)?;
+    load_areas(session, slice, &areas)?;
+    for (hold, version) in holds(session, &held).await? {
+        load_hold(session, slice, hold, version)?;
+    }
+    if !booked.is_empty() {
+        let ids: Vec<BookingId> = plan.bookings.iter().copied().collect();
+        for (booking, version) in bookings(session, &ids, sql::BOOKINGS).await? {
+            load_booking(session, slice, booking, version)?;
+        }
+    }
+    for row in &used {
+        let event = session.events.by_key(row.try_get(0)?).ok_or(StoreError::Corrupt("an event"))?.event.id;
+        let user = UserId::new(codec::text(row, 1)?).map_err(|_| StoreError::Corrupt("a user"))?;
+        slice.load_usage(event, user, codec::number(row, 2)?);
+    }
+    if waiting == Waiting::Skip {
+        find_skipped(session, plan, &mut loaded).await?;
+    }
+    if complete(session, &mut loaded, batch, plan).await? {
+        Ok(Attempt::Loaded(Box::new(loaded)))
+    } else {
+        Ok(Attempt::Again)
+    }
+}
+
+/// Loads what the rows read so far lead to. `false`: some of that must be locked too, and the plan says so now.
+async fn complete(
+    session: &mut Session,
+    loaded: &mut Loaded,
+    batch: &[Request],
+    plan: &mut Plan,
+) -> Stored<bool> {
+    let now = loaded.now;
+    let slice = &mut loaded.slice;
+    let mut whole = true;
+
+    // Whoever holds a seat that is asked for. As long as the seat is locked nobody else changes that hold.
+    let holders: FxHashSet<HoldId> = slice.seats().filter_map(|(_, seat)| seat.state.hold()).collect();
+    let strangers: Vec<Uuid> =
+        holders.into_iter().filter(|hold| slice.hold(*hold).is_none()).map(HoldId::uuid).collect();
+    let rows = session.query_if(!strangers.is_empty(), sql::HOLDS, [&strangers]).await?;
+    for (hold, version) in holds(session, &rows).await? {
+        load_hold(session, slice, hold, version)?;
+    }
+
+    // A hold that is over, or that the batch names, may end: then all of it changes.
+    let named: FxHashSet<HoldId> = batch.iter().filter_map(|request| request.command.hold()).collect();
+    for hold in slice.holds() {
+        if hold.is_due(now) || (hold.status == HoldStatus::Active && named.contains(&hold.id)) {
+            let key = session.events.key(hold.event).ok_or(StoreError::Corrupt("the event of a hold"))?;
+            whole &= !plan.add_hold(hold, key);
+        }
+    }
+
+    // A hold that was confirmed is answered with its booking.
+    let sold: Vec<BookingId> =
+        slice.holds().filter(|hold| named.contains(&hold.id)).filter_map(|hold| hold.booking).collect();
+    for (booking, version) in bookings(session, &sold, sql::BOOKINGS).await? {
+        load_booking(session, slice, booking, version)?;
+    }
+    for booking in plan.bookings.clone() {
+        let Some(booking) = slice.booking(booking) else { continue };
+        let key = session.events.key(booking.event).ok_or(StoreError::Corrupt("the event of a booking"))?;
+        whole &= !plan.add_booking(booking, key);
+    }
+    whole &= make_room(session, slice, batch, plan, now).await?;
+    Ok(whole)
+}
+
+/// Where a batch asks more of an area than is free, the holds past their time that could make room.
+async fn make_room(
+    session: &mut Session,
+    slice: &mut Slice,
+    batch: &[Request],
+    plan: &mut Plan,
+    now: Time,
+) -> Stored<bool> {
+    let mut wanted: FxHashMap<(EventId, AreaId), u32> = FxHashMap::default();
+    for request in batch {
+        let (Command::Hold(places) | Command::Book { places, .. }) = &request.command else { continue };
+        for (area, quantity) in &places.areas {
+            let wanted = wanted.entry((places.event, *area)).or_default();
+            *wanted = wanted.saturating_add(*quantity);
+        }
+    }
+    let mut whole = true;
+    for ((event, area), quantity) in wanted {
+        let Some(free) = slice.area(area).map(|area| area.available()) else { continue };
+        let Some(key) = session.events.key(event).filter(|_| free < quantity) else { continue };
+        let rows = session.query(sql::DUE_HOLDS_OF_AREAS, [&key, &now.millis()]).await?;
+        let mut missing = quantity - free;
+        for (hold, version) in holds(session, &rows).await? {
+            let places = hold.quantity_of(area);
+            if places == 0 || missing == 0 {
+                continue;
+            }
+            missing = missing.saturating_sub(places);
+            whole &= !plan.add_hold(&hold, key);
+            load_hold(session, slice, hold, version)?;
+        }
+    }
+    Ok(whole)
+}
+
+/// Seats that exist and did not come back because somebody has them locked.
+async fn find_skipped(session: &Session, plan: &Plan, loaded: &mut Loaded) -> Stored<()> {
+    let slice = &loaded.slice;
+    let missing: Vec<i64> = plan
+        .seats
+        .iter()
+        .filter(|key| seat_id(session, **key).is_ok_and(|seat| !slice.has_seat(seat)))
+        .copied()
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for row in session.query(sql::EXISTING_SEATS, [&missing]).await? {
+        loaded.skipped.insert(seat_id(session, row.try_get(0)?)?);
+    }
+    Ok(())
+}
+
+fn seat_id(session: &Session, key: i64) -> Stored<SeatId> {
+    let (event_key, ordinal) = codec::place(key);
+    let event = session.events.by_key(event_key).ok_or(StoreError::Corrupt("the event of a seat"))?;
+    Ok(SeatId::of(event.event.id, ordinal))
+}
+
+fn load_seats(session: &Session, slice: &mut Slice, rows: &[Row]) -> Stored<()> {
+    for row in rows {
+        let (seat, version) = codec::seat(row)?;
+        slice.load_seat(seat_id(session, row.try_get(0)?)?, seat, version);
+    }
+    Ok(())
+}
+
+fn load_areas(session: &Session, slice: &mut Slice, rows: &[Row]) -> Stored<()> {
+    for row in rows {
+        // An area of an event that the batch has nothing to do with is nobody's here.
+        if let Some(event) = session.events.by_key(row.try_get(7)?) {
+            let (area, version) = codec::area(row, event.event.id)?;
+            slice.load_area(area, version);
+        }
+    }
+    Ok(())
+}
+
+/// A hold that is in the slice already was locked, and is newer than what was read without a lock.
+fn load_hold(session: &Session, slice: &mut Slice, hold: Hold, version: u64) -> Stored<()> {
+    if slice.hold(hold.id).is_some() {
+        return Ok(());
+    }
+    load_event_of(session, slice, hold.event)?;
+    slice.load_hold(hold, version);
+    Ok(())
+}
+
+fn load_booking(session: &Session, slice: &mut Slice, booking: Booking, version: u64) -> Stored<()> {
+    if slice.booking(booking.id).is_none() {
+        load_event_of(session, slice, booking.event)?;
+        slice.load_booking(booking, version);
+    }
+    Ok(())
+}
+
+fn load_event_of(session: &Session, slice: &mut Slice, event: EventId) -> Stored<()> {
+    if slice.event_row(event).is_none() {
+        let (_, row) = session.events.get(event).ok_or(StoreError::Corrupt("the event of a row"))?;
+        slice.load_event(Arc::clone(row));
+    }
+    Ok(())
+}
+
+fn load_records(slice: &mut Slice, batch: &[Request], rows: &[Row]) -> Stored<()> {
+    for row in rows {
+        let (org, actor, key) = (codec::uuid(row, 0)?, codec::text(row, 1)?, codec::text(row, 2)?);
+        let request = batch.iter().find(|request| {
+            request.org.uuid() == org
+                && request.idempotency.as_ref().is_some_and(|idempotency| *idempotency.key == *key)
+                && request.actor.to_string() == actor
+        });
+        let Some(request) = request else { continue };
+        let fingerprint: &[u8] = row.try_get(3)?;
+        let fingerprint = fingerprint.try_into().map_err(|_| StoreError::Corrupt("a fingerprint"))?;
+        let outcome = columns::json(codec::text(row, 4)?, "a recorded answer")?;
+        let key = RecordKey { org: request.org, actor: request.actor.clone(), key: key.into() };
+        slice.load_record(key, fingerprint, outcome);
+    }
+    Ok(())
+}
+
+async fn load_organizations(session: &Session, slice: &mut Slice, batch: &[Request]) -> Stored<()> {
+    for request in batch {
+        match &request.command {
+            Command::CreateApiKey { .. } | Command::CreateEvent { .. } => {
+                for row in session.query(sql::ORG, [&request.org.uuid()]).await? {
+                    slice.load_org(codec::org(&row)?);
+                }
+            }
+            Command::RevokeApiKey { key } => {
+                for row in session.query(sql::LOCK_KEY, [&key.uuid()]).await? {
+                    slice.load_key(codec::api_key(&row)?);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The events of the batch: whole where something is created in them, else as they are remembered.
+async fn load_events(
+    session: &Session,
+    slice: &mut Slice,
+    batch: &[Request],
+    plan: &Plan,
+    blocks: &mut FxHashMap<EventId, usize>,
+) -> Stored<()> {
+    for request in batch {
+        let Some(event) = request.command.event() else { continue };
+        let Some((key, row)) = session.events.get(event) else { continue };
+        if slice.event_row(event).is_none() {
+            let row = if plan.events.contains(&event) {
+                let whole = whole_event(session, row, key).await?;
+                blocks.insert(event, whole.blocks.len());
+                Arc::new(whole)
+            } else {
+                Arc::clone(row)
+            };
+            slice.load_event(row);
+        }
+        if let Command::CreateSeats { sections, .. } = &request.command {
+            load_taken_place(session, slice, event, key, sections).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The event as it is now, which is how it stays while it is locked.
+async fn whole_event(session: &Session, row: &EventRow, key: i64) -> Stored<EventRow> {
+    let (count, blocks, areas) = try_join!(
+        session.query(sql::SEAT_COUNT, [&key]),
+        session.query(sql::BLOCKS, [&key]),
+        session.query(sql::AREA_NAMES, [&key]),
+    )?;
+    let mut whole = EventRow { seat_count: 0, blocks: Vec::new(), areas: Vec::new(), ..row.clone() };
+    for row in &count {
+        whole.seat_count = codec::small(row, 0)?;
+    }
+    for row in &blocks {
+        let id = BlockId::from_uuid(codec::uuid(row, 0)?);
+        whole.blocks.push(Block { id, event: whole.event.id, name: codec::name(row, 1)? });
+    }
+    for row in &areas {
+        whole.areas.push((AreaId::from_uuid(codec::uuid(row, 0)?), codec::name(row, 1)?));
+    }
+    Ok(whole)
+}
+
+/// A place that new seats would take and that is a seat already, if there is one.
+async fn load_taken_place(
+    session: &Session,
+    slice: &mut Slice,
+    event: EventId,
+    key: i64,
+    sections: &[NewSection],
+) -> Stored<()> {
+    let Some(row) = slice.event_row(event).cloned() else { return Ok(()) };
+    for new in sections {
+        let Some(block) = row.blocks.iter().position(|block| block.name == new.block) else { continue };
+        let (first, last) = (i64::from(new.section.first_number), i64::from(new.section.last_number));
+        let rows: Vec<&str> =
+            new.section.rows.iter().take(MAX_ROWS_PER_SECTION).map(|row| row.as_str()).collect();
+        let taken = session.query(sql::TAKEN_PLACE, [&key, &(block as i32), &rows, &first, &last]).await?;
+        if let Some(taken) = taken.first() {
+            let label = label(codec::text(taken, 0)?, codec::number(taken, 1)?);
+            slice.load_taken_place(event, format!("{} {label}", new.block));
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that events can be found by their ids.
+async fn know_events(session: &mut Session, ids: &[EventId]) -> Stored<()> {
+    let unknown: Vec<Uuid> =
+        ids.iter().filter(|id| session.events.get(**id).is_none()).map(|id| id.uuid()).collect();
+    let rows = session.query_if(!unknown.is_empty(), sql::EVENTS, [&unknown]).await?;
+    remember(session, &rows)
+}
+
+/// Makes sure that events can be found by their keys.
+async fn know_event_keys(session: &mut Session, keys: impl Iterator<Item = Stored<i64>>) -> Stored<()> {
+    let mut unknown = Vec::new();
+    for key in keys {
+        let key = key?;
+        if session.events.by_key(key).is_none() && !unknown.contains(&key) {
+            unknown.push(key);
+        }
+    }
+    let rows = session.query_if(!unknown.is_empty(), sql::EVENTS_BY_KEY, [&unknown]).await?;
+    remember(session, &rows)
+}
+
+fn remember(session: &mut Session, rows: &[Row]) -> Stored<()> {
+    for row in rows {
+        let (event, key, seat_count) = codec::event(row)?;
+        session.events.put(key, EventRow { event, seat_count, blocks: Vec::new(), areas: Vec::new() });
+    }
+    Ok(())
+}
+
+pub(super) async fn holds(session: &mut Session, rows: &[Row]) -> Stored<Vec<(Hold, u64)>> {
+    know_event_keys(session, rows.iter().map(codec::event_key_of_hold)).await?;
+    rows.iter()
+        .map(|row| {
+            let event = session.events.by_key(codec::event_key_of_hold(row)?);
+            codec::hold(row, &event.ok_or(StoreError::Corrupt("the event of a hold"))?.event)
+        })
+        .collect()
+}
+
+/// Bookings with their tickets.
+async fn bookings(
+    session: &mut Session,
+    ids: &[BookingId],
+    statement: &'static str,
+) -> Stored<Vec<(Booking, u64)>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = uuids(ids);
+    let (rows, tickets) = try_join!(session.query(statement, [&ids]), session.query(sql::TICKETS, [&ids]))?;
+    know_event_keys(session, rows.iter().map(codec::event_key_of_booking)).await?;
+    let mut found = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let event = session.events.by_key(codec::event_key_of_booking(row)?);
+        let event = event.ok_or(StoreError::Corrupt("the event of a booking"))?;
+        found.push(codec::booking(row, &event.event)?);
+    }
+    for row in &tickets {
+        let (ticket, booking) = codec::ticket(row)?;
+        if let Some((of, _)) = found.iter_mut().find(|(found, _)| found.id == booking) {
+            of.tickets.push(ticket);
+        }
+    }
+    Ok(found)
+}
+
+/// The carts of a plan as columns.
+struct Carts {
+    events: Vec<i64>,
+    users: Vec<String>,
+    carts: Vec<String>,
+}
+
+impl Carts {
+    fn new(plan: &Plan) -> Self {
+        let mut columns = Self { events: Vec::new(), users: Vec::new(), carts: Vec::new() };
+        for (event, user, cart) in &plan.carts {
+            columns.events.push(*event);
+            columns.users.push(user.as_str().to_owned());
+            columns.carts.push(cart.as_str().to_owned());
+        }
+        columns
+    }
+}
+
+/// The idempotency keys of a batch as columns.
+struct Keys {
+    orgs: Vec<Uuid>,
+    actors: Vec<String>,
+    keys: Vec<String>,
+}
+
+impl Keys {
+    fn new(batch: &[Request]) -> Self {
+        let mut columns = Self { orgs: Vec::new(), actors: Vec::new(), keys: Vec::new() };
+        for request in batch {
+            if let Some(idempotency) = &request.idempotency {
+                columns.orgs.push(request.org.uuid());
+                columns.actors.push(request.actor.to_string());
+                columns.keys.push(idempotency.key.to_string());
+            }
+        }
+        columns
+    }
+}

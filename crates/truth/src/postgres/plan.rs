@@ -1,0 +1,102 @@
+//! Which rows a batch needs locked.
+//!
+//! Everybody locks in one order: users, events, seats, areas, holds, bookings, and each of these sorted. So two
+//! batches that want the same rows wait for each other and never in a circle. A row that turns out to be needed only
+//! when others were read (the rest of a hold whose time is over) can't be locked behind them: the batch lets go of
+//! everything, and begins again with a larger plan.
+
+use std::collections::BTreeSet;
+
+use rowlock_core::booking::{Admits, Booking};
+use rowlock_core::hold::Hold;
+use rowlock_core::{AreaId, BookingId, CartToken, Command, EventId, HoldId, Request, SeatId, UserId};
+use uuid::Uuid;
+
+use super::codec;
+use super::events::Events;
+
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// Users whose places in an event are counted against its limit.
+    pub users: BTreeSet<(i64, UserId)>,
+    /// Events that get new blocks, seats or areas.
+    pub events: BTreeSet<EventId>,
+    pub seats: BTreeSet<i64>,
+    pub areas: BTreeSet<AreaId>,
+    pub holds: BTreeSet<HoldId>,
+    pub bookings: BTreeSet<BookingId>,
+    /// Carts that may have a hold, by event, user and cart.
+    pub carts: Vec<(i64, UserId, CartToken)>,
+}
+
+impl Plan {
+    /// What the commands themselves name. Their events have been looked up before.
+    pub fn named(batch: &[Request], events: &Events) -> Self {
+        let mut plan = Self::default();
+        for request in batch {
+            match &request.command {
+                Command::CreateBlock { event, .. }
+                | Command::CreateSeats { event, .. }
+                | Command::CreateArea { event, .. } => {
+                    plan.events.insert(*event);
+                }
+                Command::BlockSeats { event, seats } | Command::UnblockSeats { event, seats } => {
+                    plan.add_seats(events, *event, seats);
+                }
+                Command::Hold(places) | Command::Book { places, .. } => {
+                    plan.add_seats(events, places.event, &places.seats);
+                    plan.areas.extend(places.areas.iter().map(|(area, _)| *area));
+                    let Some((key, row)) = events.get(places.event) else { continue };
+                    if row.event.policy.seats_per_user.is_some() {
+                        plan.users.insert((key, places.user.clone()));
+                    }
+                    if matches!(request.command, Command::Hold(_)) {
+                        plan.carts.push((key, places.user.clone(), places.cart.clone()));
+                    }
+                }
+                Command::CancelBooking { booking, .. } => {
+                    plan.bookings.insert(*booking);
+                }
+                _ => {}
+            }
+            plan.holds.extend(request.command.hold());
+        }
+        plan
+    }
+
+    /// The seats of an event, by what they are called. Ids that are no seats of it have no rows.
+    pub fn add_seats(&mut self, events: &Events, event: EventId, seats: &[SeatId]) {
+        let Some((key, _)) = events.get(event) else { return };
+        let ordinals = seats.iter().filter_map(|seat| seat.ordinal_in(event));
+        self.seats.extend(ordinals.filter_map(|ordinal| codec::seat_key(key, ordinal)));
+    }
+
+    /// A hold with all that ending, moving or selling it touches. `true`: some of it was not planned for.
+    pub fn add_hold(&mut self, hold: &Hold, event_key: i64) -> bool {
+        let mut grew = self.holds.insert(hold.id);
+        for seat in &hold.seats {
+            grew |= codec::seat_key(event_key, seat.ordinal).is_some_and(|key| self.seats.insert(key));
+        }
+        for held in &hold.areas {
+            grew |= self.areas.insert(held.area);
+        }
+        grew
+    }
+
+    pub fn add_booking(&mut self, booking: &Booking, event_key: i64) -> bool {
+        let mut grew = self.bookings.insert(booking.id);
+        for ticket in &booking.tickets {
+            grew |= match ticket.admits {
+                Admits::Seat(ordinal) => {
+                    codec::seat_key(event_key, ordinal).is_some_and(|key| self.seats.insert(key))
+                }
+                Admits::Area(area) => self.areas.insert(area),
+            };
+        }
+        grew
+    }
+}
+
+pub(super) fn uuids<'i, T: Copy + Into<Uuid> + 'i>(ids: impl IntoIterator<Item = &'i T>) -> Vec<Uuid> {
+    ids.into_iter().map(|id| (*id).into()).collect()
+}

@@ -1,0 +1,243 @@
+//! The reads. Each takes a connection of its own from the pool, never one that writes.
+
+use deadpool_postgres::Transaction;
+use rowlock_core::booking::Booking;
+use rowlock_core::event::Block;
+use rowlock_core::hold::Hold;
+use rowlock_core::limits::MAX_KEYS_LISTED;
+use rowlock_core::org::{ApiKey, Org};
+use rowlock_core::seat::SeatPlace;
+use rowlock_core::slice::EventRow;
+use rowlock_core::text::Row as SeatRow;
+use rowlock_core::{AreaId, BlockId, BookingId, EventId, HoldId, JournalId, KeyId, OrgId, Stream, UserId};
+use tokio_postgres::{IsolationLevel, Row};
+use uuid::Uuid;
+
+use super::codec::{self, AFTER_BOOKING, AFTER_EVENT, AFTER_HOLD, AFTER_SEAT};
+use super::fault::{StoreError, Stored};
+use super::session::Param;
+use super::sql::{area_columns, booking_columns, event_columns, hold_columns, seat_columns};
+use crate::read::{ActiveHold, EventPage, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
+
+type Pooled = deadpool_postgres::Client;
+
+async fn all<T>(
+    client: &Pooled,
+    sql: &'static str,
+    params: &[Param<'_>],
+    read: impl Fn(&Row) -> Stored<T>,
+) -> Stored<Vec<T>> {
+    let statement = client.prepare_cached(sql).await?;
+    client.query(&statement, params).await?.iter().map(read).collect()
+}
+
+async fn all_in<T>(
+    transaction: &Transaction<'_>,
+    sql: &'static str,
+    params: &[Param<'_>],
+    read: impl Fn(&Row) -> Stored<T>,
+) -> Stored<Vec<T>> {
+    let statement = transaction.prepare_cached(sql).await?;
+    transaction.query(&statement, params).await?.iter().map(read).collect()
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+pub(super) async fn org(client: Pooled, id: OrgId) -> Stored<Option<Org>> {
+    let sql = "SELECT id, name, created_at FROM organizations WHERE id = $1";
+    Ok(all(&client, sql, &[&id.uuid()], codec::org).await?.pop())
+}
+
+pub(super) async fn orgs(client: Pooled, after: Option<OrgId>, limit: usize) -> Stored<Vec<Org>> {
+    let sql = "SELECT id, name, created_at FROM organizations WHERE id > $1 ORDER BY id LIMIT $2";
+    let after = after.map_or(Uuid::nil(), OrgId::uuid);
+    all(&client, sql, &[&after, &count(limit)], codec::org).await
+}
+
+pub(super) async fn api_key(client: Pooled, id: KeyId) -> Stored<Option<ApiKey>> {
+    let sql =
+        "SELECT id, org_id, name, scopes, secret_hash, created_at, revoked_at FROM api_keys WHERE id = $1";
+    Ok(all(&client, sql, &[&id.uuid()], codec::api_key).await?.pop())
+}
+
+pub(super) async fn api_keys(client: Pooled, org: OrgId) -> Stored<Vec<ApiKey>> {
+    let sql = "SELECT id, org_id, name, scopes, secret_hash, created_at, revoked_at FROM api_keys
+               WHERE org_id = $1 ORDER BY revoked_at IS NOT NULL, id LIMIT $2";
+    all(&client, sql, &[&org.uuid(), &i64::from(MAX_KEYS_LISTED)], codec::api_key).await
+}
+
+pub(super) async fn events(
+    client: Pooled,
+    org: OrgId,
+    after: Option<EventId>,
+    limit: usize,
+) -> Stored<EventPage> {
+    let sql = concat!(
+        "SELECT ",
+        event_columns!(),
+        ", (SELECT count(*) FROM areas a WHERE a.event_key = e.key)
+         FROM events e WHERE e.org_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3"
+    );
+    let after = after.map_or(Uuid::nil(), EventId::uuid);
+    let events = all(&client, sql, &[&org.uuid(), &after, &count(limit)], |row| {
+        let (event, _, seat_count) = codec::event(row)?;
+        Ok(EventSummary { event, seat_count, area_count: codec::number(row, AFTER_EVENT)? })
+    })
+    .await?;
+    Ok(EventPage { events })
+}
+
+/// Everything of an event as of one moment: all the reads see the same commits.
+pub(super) async fn event_snapshot(mut client: Pooled, id: EventId) -> Stored<Option<EventSnapshot>> {
+    let transaction = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .read_only(true)
+        .start()
+        .await?;
+    let sql = concat!("SELECT ", event_columns!(), " FROM events e WHERE e.id = $1");
+    let Some((event, key, seat_count)) = all_in(&transaction, sql, &[&id.uuid()], codec::event).await?.pop()
+    else {
+        return Ok(None);
+    };
+    let sql = "SELECT id, name FROM blocks WHERE event_key = $1 ORDER BY position";
+    let blocks = all_in(&transaction, sql, &[&key], |row| {
+        Ok(Block { id: BlockId::from_uuid(codec::uuid(row, 0)?), event: id, name: codec::name(row, 1)? })
+    })
+    .await?;
+    let sql = concat!("SELECT ", area_columns!(), " FROM areas WHERE event_key = $1 ORDER BY position");
+    let areas = all_in(&transaction, sql, &[&key], |row| Ok(codec::area(row, id)?.0)).await?;
+    let sql = "SELECT seq FROM streams WHERE id = $1";
+    let sequence = all_in(&transaction, sql, &[&id.uuid()], |row| codec::number(row, 0)).await?.pop();
+    let sql = concat!(
+        "SELECT ",
+        seat_columns!(),
+        ", s.block, s.\"row\", s.number, s.x, s.y, h.user_id
+         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id WHERE s.key >= $1 AND s.key < $2 ORDER BY s.key"
+    );
+    let (from, to) = codec::seat_keys(key);
+    let rows = transaction.query(sql, &[&from, &to]).await?;
+    let mut seats: Vec<SeatSnapshot> = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let block: usize = codec::small(row, AFTER_SEAT)?;
+        let block = blocks.get(block).ok_or(StoreError::Corrupt("a block"))?.id;
+        let name = codec::text(row, AFTER_SEAT + 1)?;
+        // Neighbours share a row: one allocation serves all of them.
+        let seat_row = match seats.last() {
+            Some(last) if last.place.row.as_str() == name => last.place.row.clone(),
+            _ => SeatRow::new(name).map_err(|_| StoreError::Corrupt("a row"))?,
+        };
+        let (value, _) = codec::seat(row)?;
+        let place = SeatPlace {
+            block,
+            row: seat_row,
+            number: codec::number(row, AFTER_SEAT + 2)?,
+            tier: value.tier,
+            x: row.try_get(AFTER_SEAT + 3)?,
+            y: row.try_get(AFTER_SEAT + 4)?,
+        };
+        let user = codec::optional_user(row, AFTER_SEAT + 5)?;
+        seats.push(SeatSnapshot { place, state: value.state, user });
+    }
+    transaction.commit().await?;
+    let names = areas.iter().map(|area| (area.id, area.name.clone())).collect::<Vec<(AreaId, _)>>();
+    let row = EventRow { event, seat_count, blocks, areas: names };
+    Ok(Some(EventSnapshot { row, areas, seats, sequence: sequence.unwrap_or(0) }))
+}
+
+fn hold_row(row: &Row) -> Stored<Hold> {
+    Ok(codec::hold(row, &codec::event_at(row, AFTER_HOLD)?)?.0)
+}
+
+pub(super) async fn hold(client: Pooled, id: HoldId) -> Stored<Option<Hold>> {
+    let sql = concat!(
+        "SELECT ",
+        hold_columns!(),
+        ", ",
+        event_columns!(),
+        " FROM holds h JOIN events e ON e.key = h.event_key WHERE h.id = $1"
+    );
+    Ok(all(&client, sql, &[&id.uuid()], hold_row).await?.pop())
+}
+
+/// The active holds of a user, by id.
+pub(super) async fn holds_of_user(
+    client: Pooled,
+    org: OrgId,
+    user: UserId,
+    after: Option<HoldId>,
+    limit: usize,
+) -> Stored<Vec<Hold>> {
+    let sql = concat!(
+        "SELECT ",
+        hold_columns!(),
+        ", ",
+        event_columns!(),
+        " FROM events e JOIN holds h ON h.event_key = e.key AND h.user_id = $1 AND h.status = 0
+         WHERE e.org_id = $2 AND h.id > $3 ORDER BY h.id LIMIT $4"
+    );
+    let after = after.map_or(Uuid::nil(), HoldId::uuid);
+    all(&client, sql, &[&user.as_str(), &org.uuid(), &after, &count(limit)], hold_row).await
+}
+
+pub(super) async fn booking(client: Pooled, id: BookingId) -> Stored<Option<Booking>> {
+    let sql = concat!(
+        "SELECT ",
+        booking_columns!(),
+        ", ",
+        event_columns!(),
+        " FROM bookings b JOIN events e ON e.key = b.event_key WHERE b.id = $1"
+    );
+    let read = |row: &Row| Ok(codec::booking(row, &codec::event_at(row, AFTER_BOOKING)?)?.0);
+    // A booking is written with its tickets and they never change, so two reads agree.
+    let Some(mut booking) = all(&client, sql, &[&id.uuid()], read).await?.pop() else { return Ok(None) };
+    let ids = vec![id.uuid()];
+    booking.tickets = all(&client, super::sql::TICKETS, &[&ids], |row| Ok(codec::ticket(row)?.0)).await?;
+    Ok(Some(booking))
+}
+
+pub(super) async fn journal(
+    client: Pooled,
+    stream: Stream,
+    after: u64,
+    limit: usize,
+) -> Stored<Vec<JournalRow>> {
+    let sql = "SELECT j.seq, j.id, j.kind, j.at, j.actor, j.request_id, j.data
+               FROM journal j WHERE j.stream_key = (SELECT key FROM streams WHERE id = $1) AND j.seq > $2
+               ORDER BY j.seq LIMIT $3";
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    all(&client, sql, &[&Uuid::from_bytes(*stream.bytes()), &after, &count(limit)], |row| {
+        Ok(JournalRow {
+            sequence: codec::number(row, 0)?,
+            id: JournalId::from_uuid(codec::uuid(row, 1)?),
+            kind: codec::text(row, 2)?.to_owned(),
+            at: codec::time(row, 3)?,
+            actor: codec::text(row, 4)?.to_owned(),
+            request_id: codec::text(row, 5)?.to_owned(),
+            data: codec::text(row, 6)?.to_owned(),
+        })
+    })
+    .await
+}
+
+fn active_hold(row: &Row) -> Stored<ActiveHold> {
+    Ok(ActiveHold { id: HoldId::from_uuid(codec::uuid(row, 0)?), expires_at: codec::time(row, 1)? })
+}
+
+pub(super) async fn active_holds(client: Pooled) -> Stored<Vec<ActiveHold>> {
+    let sql = "SELECT id, expires_at FROM holds WHERE status = 0 ORDER BY expires_at";
+    all(&client, sql, &[], active_hold).await
+}
+
+pub(super) async fn due_holds(client: Pooled, limit: usize) -> Stored<Vec<ActiveHold>> {
+    let sql = "SELECT id, expires_at FROM holds WHERE status = 0 AND expires_at <= rowlock_now()
+               ORDER BY expires_at LIMIT $1";
+    all(&client, sql, &[&count(limit)], active_hold).await
+}
+
+pub(super) async fn ping(client: Pooled) -> Stored<()> {
+    client.query("SELECT 1", &[]).await?;
+    Ok(())
+}

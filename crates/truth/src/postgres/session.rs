@@ -1,0 +1,72 @@
+//! A connection that writes, with its statements prepared and its memory of events.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, Statement};
+
+use super::connect::{SessionLimits, Target};
+use super::events::Events;
+use super::fault::Stored;
+use crate::id_source::TimeOrderedIds;
+
+pub(super) type Param<'p> = &'p (dyn ToSql + Sync);
+
+/// One statement may take this long: the largest batch takes a small part of it.
+pub(super) const LIMITS: SessionLimits =
+    SessionLimits { statement: Duration::from_secs(5), lock: Duration::from_secs(2) };
+
+pub(super) struct Session {
+    pub client: Client,
+    statements: FxHashMap<&'static str, Statement>,
+    pub events: Events,
+    pub ids: TimeOrderedIds,
+}
+
+impl Session {
+    pub async fn connect(target: &Target) -> Stored<Self> {
+        let client = target.connect(LIMITS).await?;
+        Ok(Self {
+            client,
+            statements: FxHashMap::default(),
+            events: Events::default(),
+            ids: TimeOrderedIds::default(),
+        })
+    }
+
+    /// Prepares what is not prepared yet, all in one round trip.
+    pub async fn prepare(&mut self, wanted: &[&'static str]) -> Stored<()> {
+        let missing: Vec<&'static str> =
+            wanted.iter().filter(|sql| !self.statements.contains_key(*sql)).copied().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let prepared =
+            futures::future::try_join_all(missing.iter().map(|sql| self.client.prepare(sql))).await?;
+        self.statements.extend(missing.into_iter().zip(prepared));
+        Ok(())
+    }
+
+    /// Runs a statement that was prepared before. Futures that are polled together are sent together.
+    pub async fn query<const N: usize>(&self, sql: &'static str, params: [Param<'_>; N]) -> Stored<Vec<Row>> {
+        Ok(match self.statements.get(sql) {
+            Some(statement) => self.client.query(statement, &params).await?,
+            None => self.client.query(sql, &params).await?,
+        })
+    }
+
+    /// The same, or nothing at all when there is nothing to ask.
+    pub async fn query_if<const N: usize>(
+        &self,
+        wanted: bool,
+        sql: &'static str,
+        params: [Param<'_>; N],
+    ) -> Stored<Vec<Row>> {
+        if wanted { self.query(sql, params).await } else { Ok(Vec::new()) }
+    }
+
+    pub async fn simple(&self, sql: &str) -> Stored<()> {
+        Ok(self.client.batch_execute(sql).await?)
+    }
+}

@@ -1,0 +1,220 @@
+//! The statements that run for every batch. Prepared once on each connection.
+
+macro_rules! event_columns {
+    () => {
+        "e.key, e.id, e.org_id, e.name, e.currency, e.tiers, e.policy, e.seat_count, e.created_at"
+    };
+}
+macro_rules! area_columns {
+    () => {
+        "id, name, tier, capacity, held, sold, version"
+    };
+}
+macro_rules! seat_columns {
+    () => {
+        "s.key, s.status, s.version, s.held_until, s.hold_id, s.ticket_id, s.tier"
+    };
+}
+macro_rules! hold_columns {
+    () => {
+        "h.id, h.user_id, h.cart_token, h.status, h.version, h.source, h.seats, h.areas, h.created_at, h.expires_at, \
+         h.max_expires_at, h.checkout_at, h.ended_at, h.booking_id, h.event_key"
+    };
+}
+macro_rules! booking_columns {
+    () => {
+        "b.id, b.hold_id, b.user_id, b.status, b.version, b.source, b.payment_reference, b.created_at, \
+         b.cancelled_at, b.event_key"
+    };
+}
+pub(super) use {area_columns, booking_columns, event_columns, hold_columns, seat_columns};
+
+// Reading, without locks.
+
+pub(super) const ORG: &str = "SELECT id, name, created_at FROM organizations WHERE id = $1";
+pub(super) const EVENTS: &str =
+    concat!("SELECT ", event_columns!(), " FROM events e WHERE e.id = ANY($1::uuid[])");
+pub(super) const EVENTS_BY_KEY: &str =
+    concat!("SELECT ", event_columns!(), " FROM events e WHERE e.key = ANY($1::bigint[])");
+pub(super) const SEAT_COUNT: &str = "SELECT seat_count FROM events WHERE key = $1";
+pub(super) const BLOCKS: &str = "SELECT id, name FROM blocks WHERE event_key = $1 ORDER BY position";
+pub(super) const AREA_NAMES: &str = "SELECT id, name FROM areas WHERE event_key = $1 ORDER BY position";
+pub(super) const HOLDS: &str =
+    concat!("SELECT ", hold_columns!(), " FROM holds h WHERE h.id = ANY($1::uuid[])");
+pub(super) const BOOKINGS: &str =
+    concat!("SELECT ", booking_columns!(), " FROM bookings b WHERE b.id = ANY($1::uuid[])");
+pub(super) const TICKETS: &str = "SELECT id, ordinal, area_id, price, booking_id FROM tickets
+     WHERE booking_id = ANY($1::uuid[]) ORDER BY booking_id, position";
+pub(super) const EXISTING_SEATS: &str = "SELECT key FROM seats WHERE key = ANY($1::bigint[])";
+pub(super) const TAKEN_PLACE: &str = "SELECT \"row\", number FROM seats
+     WHERE (key >> 24) = $1 AND block = $2 AND \"row\" = ANY($3::text[]) AND number BETWEEN $4 AND $5 LIMIT 1";
+pub(super) const DUE_HOLDS_OF_AREAS: &str = concat!(
+    "SELECT ",
+    hold_columns!(),
+    " FROM holds h WHERE h.status = 0 AND h.event_key = $1 AND h.areas <> '[]' AND h.expires_at <= $2
+      ORDER BY h.expires_at, h.id LIMIT 1000"
+);
+pub(super) const RECORDS: &str = "SELECT r.org_id, r.actor, r.key, r.fingerprint, r.outcome
+     FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n(org_id, actor, key)
+     JOIN idempotency_records r ON r.org_id = n.org_id AND r.actor = n.actor AND r.key = n.key
+     WHERE r.expires_at > rowlock_now()";
+/// Before the clock is read, so that a hold is counted rather once too often than once too little.
+pub(super) const USAGE: &str = "SELECT n.event_key, n.user_id,
+         (SELECT coalesce(sum(b.places), 0) FROM bookings b
+          WHERE b.user_id = n.user_id AND b.event_key = n.event_key AND b.status = 0)
+       + (SELECT coalesce(sum(h.places), 0) FROM holds h
+          WHERE h.event_key = n.event_key AND h.user_id = n.user_id AND h.status = 0 AND h.expires_at > rowlock_now())
+     FROM unnest($1::bigint[], $2::text[]) AS n(event_key, user_id)";
+pub(super) const CLOCK: &str = "SELECT rowlock_now(), pg_current_xact_id()::text";
+
+// Locking, each in sorted order.
+
+/// Two requests of one user must not both find room for themselves: the limit is about rows that don't exist yet.
+pub(super) const LOCK_USERS: &str = "SELECT pg_advisory_xact_lock(o.k) FROM
+     (SELECT DISTINCT hashtextextended(n, 0) AS k FROM unnest($1::text[]) AS n ORDER BY 1) AS o";
+pub(super) const LOCK_KEY: &str = "SELECT id, org_id, name, scopes, secret_hash, created_at, revoked_at
+     FROM api_keys WHERE id = $1 FOR NO KEY UPDATE";
+pub(super) const LOCK_EVENTS: &str =
+    "SELECT e.key FROM events e WHERE e.id = ANY($1::uuid[]) ORDER BY e.id FOR NO KEY UPDATE";
+pub(super) const LOCK_SEATS: &str = concat!(
+    "SELECT ",
+    seat_columns!(),
+    " FROM seats s WHERE s.key = ANY($1::bigint[]) ORDER BY s.key FOR NO KEY UPDATE"
+);
+pub(super) const SKIP_SEATS: &str = concat!(
+    "SELECT ",
+    seat_columns!(),
+    " FROM seats s WHERE s.key = ANY($1::bigint[]) ORDER BY s.key FOR NO KEY UPDATE SKIP LOCKED"
+);
+pub(super) const LOCK_AREAS: &str = concat!(
+    "SELECT ",
+    area_columns!(),
+    ", event_key FROM areas WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE"
+);
+pub(super) const LOCK_HOLDS: &str = concat!(
+    "SELECT ",
+    hold_columns!(),
+    " FROM holds h WHERE h.id = ANY($1::uuid[] || ARRAY(
+          SELECT c.id FROM unnest($2::bigint[], $3::text[], $4::text[]) AS n(event_key, user_id, cart_token)
+          JOIN holds c ON c.event_key = n.event_key AND c.user_id = n.user_id AND c.cart_token = n.cart_token
+                      AND c.status = 0))
+      ORDER BY h.id FOR NO KEY UPDATE"
+);
+pub(super) const LOCK_BOOKINGS: &str =
+    "SELECT b.id FROM bookings b WHERE b.id = ANY($1::uuid[]) ORDER BY b.id FOR NO KEY UPDATE";
+
+// Writing. Each statement takes any number of rows as arrays, and ends the transaction when it changed another number.
+
+pub(super) const NEW_ORG: &str = "INSERT INTO organizations (id, name, created_at) VALUES ($1, $2, $3)";
+pub(super) const NEW_KEY: &str = "INSERT INTO api_keys (id, org_id, name, scopes, secret_hash, created_at)
+     VALUES ($1, $2, $3, $4, $5, $6)";
+pub(super) const REVOKE_KEY: &str =
+    "WITH done AS (UPDATE api_keys SET revoked_at = $2 WHERE id = $1 RETURNING 1)
+     SELECT rowlock_expect(count(*), 1, 'key') FROM done";
+pub(super) const NEW_EVENT: &str = "INSERT INTO events
+     (id, org_id, name, currency, tiers, policy, seat_count, seat_id_prefix, created_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING key";
+pub(super) const SET_SEAT_COUNT: &str =
+    "WITH done AS (UPDATE events SET seat_count = $2 WHERE key = $1 RETURNING 1)
+     SELECT rowlock_expect(count(*), 1, 'event') FROM done";
+pub(super) const NEW_BLOCKS: &str = "INSERT INTO blocks (event_key, position, id, name)
+     SELECT $1, n.position, n.id, n.name FROM unnest($2::int[], $3::uuid[], $4::text[]) AS n(position, id, name)";
+pub(super) const NEW_SEATS: &str =
+    "INSERT INTO seats (key, status, version, tier, block, \"row\", number, x, y)
+     SELECT n.key, 0, 1, n.tier, n.block, n.\"row\", n.number, n.x, n.y
+     FROM unnest($1::bigint[], $2::smallint[], $3::int[], $4::text[], $5::bigint[], $6::real[], $7::real[])
+          AS n(key, tier, block, \"row\", number, x, y)";
+pub(super) const NEW_AREA: &str = "INSERT INTO areas
+     (id, event_key, position, name, tier, capacity, held, sold, version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1)";
+pub(super) const SET_SEATS: &str = "WITH done AS (
+         UPDATE seats s SET status = n.status, version = s.version + 1, held_until = n.held_until,
+             hold_id = n.hold_id, ticket_id = n.ticket_id
+         FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::uuid[], $6::uuid[])
+              AS n(key, version, status, held_until, hold_id, ticket_id)
+         WHERE s.key = n.key AND s.version = n.version RETURNING 1)
+     SELECT rowlock_expect(count(*), cardinality($1), 'seat') FROM done";
+/// For the test that shows what the version is good for.
+pub(super) const SET_SEATS_WHATEVER: &str = "WITH done AS (
+         UPDATE seats s SET status = n.status, version = s.version + 1, held_until = n.held_until,
+             hold_id = n.hold_id, ticket_id = n.ticket_id
+         FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::uuid[], $6::uuid[])
+              AS n(key, version, status, held_until, hold_id, ticket_id)
+         WHERE s.key = n.key RETURNING 1)
+     SELECT count(*) FROM done";
+pub(super) const SET_AREAS: &str = "WITH done AS (
+         UPDATE areas a SET held = n.held, sold = n.sold, version = a.version + 1
+         FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[]) AS n(id, version, held, sold)
+         WHERE a.id = n.id AND a.version = n.version RETURNING 1)
+     SELECT rowlock_expect(count(*), cardinality($1), 'area') FROM done";
+pub(super) const SET_HOLDS: &str = "WITH done AS (
+         UPDATE holds h SET status = n.status, version = h.version + 1, places = n.places, seats = n.seats,
+             areas = n.areas, expires_at = n.expires_at, checkout_at = n.checkout_at, ended_at = n.ended_at,
+             booking_id = n.booking_id
+         FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::int[], $5::text[], $6::text[], $7::bigint[],
+                     $8::bigint[], $9::bigint[], $10::uuid[])
+              AS n(id, version, status, places, seats, areas, expires_at, checkout_at, ended_at, booking_id)
+         WHERE h.id = n.id AND h.version = n.version RETURNING 1)
+     SELECT rowlock_expect(count(*), cardinality($1), 'hold') FROM done";
+pub(super) const NEW_HOLDS: &str = "INSERT INTO holds (id, event_key, user_id, cart_token, status, version, source,
+         places, seats, areas, created_at, expires_at, max_expires_at, checkout_at, ended_at, booking_id)
+     SELECT n.id, n.event_key, n.user_id, n.cart_token, n.status, 1, n.source, n.places, n.seats, n.areas,
+         n.created_at, n.expires_at, n.max_expires_at, n.checkout_at, n.ended_at, n.booking_id
+     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::smallint[], $6::smallint[], $7::int[],
+                 $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
+                 $15::uuid[])
+          AS n(id, event_key, user_id, cart_token, status, source, places, seats, areas, created_at, expires_at,
+               max_expires_at, checkout_at, ended_at, booking_id)";
+pub(super) const NEW_BOOKINGS: &str = "INSERT INTO bookings (id, hold_id, event_key, user_id, status, version, source,
+         places, payment_reference, created_at, cancelled_at)
+     SELECT n.id, n.hold_id, n.event_key, n.user_id, n.status, 1, n.source, n.places, n.payment_reference,
+         n.created_at, n.cancelled_at
+     FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::smallint[], $6::smallint[], $7::int[],
+                 $8::text[], $9::bigint[], $10::bigint[])
+          AS n(id, hold_id, event_key, user_id, status, source, places, payment_reference, created_at, cancelled_at)";
+pub(super) const SET_BOOKINGS: &str = "WITH done AS (
+         UPDATE bookings b SET status = n.status, cancelled_at = n.cancelled_at, version = b.version + 1
+         FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bigint[]) AS n(id, version, status, cancelled_at)
+         WHERE b.id = n.id AND b.version = n.version RETURNING 1)
+     SELECT rowlock_expect(count(*), cardinality($1), 'booking') FROM done";
+pub(super) const NEW_TICKETS: &str =
+    "INSERT INTO tickets (id, booking_id, position, event_key, ordinal, area_id, price)
+     SELECT n.id, n.booking_id, n.position, n.event_key, n.ordinal, n.area_id, n.price
+     FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::uuid[], $7::bigint[])
+          AS n(id, booking_id, position, event_key, ordinal, area_id, price)";
+pub(super) const NEW_RECORDS: &str = "WITH done AS (
+         INSERT INTO idempotency_records AS r (org_id, actor, key, fingerprint, outcome, expires_at)
+         SELECT n.org_id, n.actor, n.key, n.fingerprint, n.outcome, $6
+         FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[])
+              AS n(org_id, actor, key, fingerprint, outcome)
+         ON CONFLICT (org_id, actor, key) DO UPDATE
+             SET fingerprint = excluded.fingerprint, outcome = excluded.outcome, expires_at = excluded.expires_at
+             WHERE r.expires_at <= $7 RETURNING 1)
+     SELECT rowlock_expect(count(*), cardinality($1), 'idempotency record') FROM done";
+pub(super) const NEW_STREAMS: &str =
+    "INSERT INTO streams (id, seq) SELECT n, 0 FROM unnest($1::uuid[]) AS n ON CONFLICT (id) DO NOTHING";
+
+/// The last of a batch: its locks last for the commit alone, which is sent right behind.
+pub(super) const LOCK_STREAMS: &str =
+    "SELECT s.key FROM streams s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO KEY UPDATE";
+pub(super) const APPEND: &str = "WITH taken AS (
+         UPDATE streams s SET seq = s.seq + n.facts FROM unnest($1::uuid[], $2::bigint[]) AS n(id, facts)
+         WHERE s.id = n.id RETURNING s.key, s.id, s.seq - n.facts AS before),
+     appended AS (
+         INSERT INTO journal (stream_key, seq, id, kind, at, actor, request_id, data)
+         SELECT taken.key, taken.before + n.nth, n.id, n.kind, $10, n.actor, n.request_id, n.data
+         FROM unnest($3::uuid[], $4::bigint[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[])
+              AS n(stream, nth, id, kind, actor, request_id, data)
+         JOIN taken ON taken.id = n.stream RETURNING 1)
+     SELECT taken.id, taken.before,
+         (SELECT rowlock_expect(count(*), cardinality($3), 'stream') FROM appended) FROM taken";
+pub(super) const SWEEP_RECORDS: &str = "DELETE FROM idempotency_records WHERE (org_id, actor, key) IN
+     (SELECT org_id, actor, key FROM idempotency_records WHERE expires_at <= rowlock_now() LIMIT $1
+      FOR UPDATE SKIP LOCKED)";
+
+// Asking what became of a COMMIT whose answer was lost.
+
+pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status($1::text::xid8)";
+pub(super) const FIND_FACTS: &str = "SELECT j.id, j.seq FROM journal j JOIN streams s ON s.key = j.stream_key
+     WHERE s.id = $1 AND j.seq > $2 AND j.id = ANY($3::uuid[])";
+/// A commit that waits for the standby, so that all before it have arrived there too.
+pub(super) const SETTLE: &str = "SELECT pg_logical_emit_message(true, 'rowlock', 'settled')";

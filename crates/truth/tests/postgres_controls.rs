@@ -1,0 +1,288 @@
+//! What only a shared truth can get wrong: several nodes, lost connections, clocks, and controls that show that the
+//! suite would notice.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rowlock_core::{Command, Refusal};
+use rowlock_truth::conformance::concurrency::{race, storm};
+use rowlock_truth::conformance::stage::{Setup, Stage, hold_of, keyed, report};
+use rowlock_truth::postgres::{PostgresError, PostgresOptions, PostgresTruth, Sabotage};
+use rowlock_truth::verify::Promise;
+use rowlock_truth::{Failure, Truth};
+use support::postgres::PostgresBackend;
+
+const HOLDERS: usize = 1_000;
+
+async fn nodes(backend: &PostgresBackend, count: usize) -> Vec<Arc<dyn Truth>> {
+    // All at once: the first migrates, the others wait for it.
+    futures::future::join_all((0..count).map(|_| backend.truth())).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_holders_on_three_nodes_and_one_wins() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 3).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+    for (seat, degraded) in [(0, false), (1, true)] {
+        nodes.iter().for_each(|node| node.set_degraded(degraded));
+        assert_eq!(race(&stage, &nodes, seat, HOLDERS).await.len(), 1, "degraded: {degraded}");
+    }
+    stage.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_locks_and_comparison_a_seat_is_held_twice_and_verify_says_so() {
+    let backend = PostgresBackend::sabotaged(Sabotage { no_locks: true, no_compare_and_set: true });
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+    for seat in 0..40 {
+        if race(&stage, &nodes, seat, 200).await.len() == 1 {
+            continue;
+        }
+        let violations = report(&*stage.truth).await.violations;
+        let sold_twice =
+            violations.iter().any(|v| v.promise == Promise::S && v.what.contains("both list seat"));
+        assert!(sold_twice, "two holders, and verify finds nothing: {violations:?}");
+        return;
+    }
+    panic!("locks and comparison are switched off and the suite does not notice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_locks_the_comparison_alone_is_enough() {
+    let backend = PostgresBackend::sabotaged(Sabotage { no_locks: true, ..Sabotage::default() });
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+    for seat in 0..4 {
+        assert!(race(&stage, &nodes, seat, 200).await.len() <= 1, "seat {seat}");
+    }
+    stage.assert_clean().await;
+}
+
+/// Three nodes hold the same seats in opposite orders. Nobody waits in a circle, and somebody gets each pair.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opposite_orders_do_not_deadlock() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 3).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+    let requests = (0..300)
+        .map(|i| {
+            let (a, b) = (i % 20, (i * 7 + 1) % 20);
+            let seats = if a == b {
+                vec![a]
+            } else if i % 2 == 0 {
+                vec![a, b]
+            } else {
+                vec![b, a]
+            };
+            stage.hold(&format!("buyer-{i}"), &seats)
+        })
+        .collect();
+    for answer in storm(&nodes, requests).await {
+        assert!(matches!(answer, Ok(_) | Err(Failure::Refused(Refusal::SeatsTaken { .. }))), "{answer:?}");
+    }
+    assert!(!backend.server.said().contains("deadlock"), "{}", backend.server.said());
+    stage.assert_clean().await;
+}
+
+/// One user, three nodes, a limit of four: the limit is about rows that do not exist yet when it is checked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_per_user_holds_across_nodes() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 3).await;
+    let mut setup = Setup::default();
+    setup.policy.seats_per_user = Some(4);
+    let stage = Stage::new(Arc::clone(&nodes[0]), setup).await;
+    let requests = (0..30).map(|i| stage.hold_in_cart("ann", &format!("cart-{i}"), &[i])).collect();
+    let held = storm(&nodes, requests).await.into_iter().filter(Result::is_ok).count();
+    assert_eq!(held, 4);
+    stage.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_cart_is_one_hold_across_nodes() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 3).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+    let requests = (0..30).map(|i| stage.hold_in_cart("ann", "cart", &[i])).collect();
+    let holds: std::collections::BTreeSet<_> = storm(&nodes, requests)
+        .await
+        .into_iter()
+        .map(|answer| hold_of(&answer.expect("a hold")).id)
+        .collect();
+    assert_eq!(holds.len(), 1);
+    stage.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_key_on_two_nodes_has_one_effect() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+    for round in 0..20 {
+        let book = || {
+            let places = stage.places("ann", &[round], &[]);
+            keyed(
+                stage.request(Command::Book { places, payment_reference: None }),
+                &format!("key-{round}"),
+                1,
+            )
+        };
+        let answers = storm(&nodes, (0..8).map(|_| book()).collect()).await;
+        let replayed = answers.iter().filter(|answer| answer.as_ref().expect("a booking").replayed).count();
+        assert_eq!(replayed, 7);
+    }
+    assert_eq!(stage.kinds("BOOKING-CONFIRMED").await, 20);
+    stage.assert_clean().await;
+}
+
+/// Expiry and confirm in the same instant, on two nodes: one of them wins, and the seat is never both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expiry_and_confirm_at_once_have_one_winner() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup { rows: 40, ..Setup::brief() }).await;
+    let mut holds = Vec::new();
+    for seat in 0..400 {
+        holds.push(stage.hold(&format!("buyer-{seat}"), &[seat]));
+    }
+    let holds: Vec<_> =
+        stage.truth.commit(holds).await.into_iter().map(|r| hold_of(&r.expect("a hold"))).collect();
+    // One pair after another, from before their end until after it.
+    let ends = holds[0].expires_at;
+    let mut tasks = Vec::new();
+    for (i, hold) in holds.into_iter().enumerate() {
+        let (stage, nodes) = (stage.clone(), nodes.clone());
+        tasks.push(tokio::spawn(async move {
+            let (confirm, expire) = (stage.confirm(hold.user.as_str(), hold.id), stage.expire(hold.id));
+            stage.wait_until(ends.plus_millis(3 * (i as i64 - 200))).await;
+            let (confirmed, expired) =
+                tokio::join!(nodes[i % 2].commit(vec![confirm]), nodes[(i + 1) % 2].commit(vec![expire]));
+            (confirmed[0].is_ok(), expired[0].as_ref().is_ok_and(|done| !done.facts.is_empty()))
+        }));
+    }
+    let mut confirmed = 0;
+    for task in tasks {
+        let (sold, ended) = task.await.expect("no panic");
+        assert!(!(sold && ended), "a hold was confirmed and expired");
+        confirmed += usize::from(sold);
+    }
+    assert!(confirmed > 0 && confirmed < 400, "the two never met: {confirmed} confirmed");
+    stage.assert_clean().await;
+}
+
+/// Postgres goes away in the middle of batches and comes back: each batch is whole or absent, and the nodes go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgres_that_stops_at_once_loses_nothing_acknowledged() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup { rows: 200, ..Setup::default() }).await;
+    let mut next = 0;
+    for _ in 0..3 {
+        let requests: Vec<_> = (next..next + 400).map(|i| stage.hold(&format!("buyer-{i}"), &[i])).collect();
+        next += 400;
+        let storming = tokio::spawn({
+            let nodes = nodes.clone();
+            async move { storm(&nodes, requests).await }
+        });
+        let hold_rows = || backend.server.sql("SELECT count(*) FROM holds").ok().and_then(|n| n.parse().ok());
+        let before: u32 = hold_rows().unwrap_or(0);
+        rowlock_dev::wait_until(Duration::from_secs(5), || hold_rows().is_some_and(|n: u32| n > before + 20));
+        backend.server.stop_at_once();
+        backend.server.start_again().expect("Postgres starts again");
+        for answer in storming.await.expect("no panic") {
+            match answer {
+                Ok(committed) => {
+                    let hold = hold_of(&committed);
+                    assert_eq!(stage.stored(hold.id).await.seats, hold.seats);
+                }
+                Err(Failure::Unavailable(_)) => {}
+                Err(other) => panic!("not a clear answer: {other}"),
+            }
+        }
+        stage.held(stage.hold("afterwards", &[1_999 - next / 400])).await;
+        stage.assert_clean().await;
+    }
+}
+
+/// A node that is frozen in the middle of a transaction keeps others waiting for 2 s at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_node_lets_go() {
+    let backend = PostgresBackend::new();
+    let truth = backend.truth().await;
+    let stage = Stage::new(truth, Setup::default()).await;
+    // What a node does when it is stopped between loading and writing, with the same limits.
+    let (frozen, connection) = tokio_postgres::connect(
+        &format!("{}?options=-c%20idle_in_transaction_session_timeout%3D2000", backend.server.url()),
+        tokio_postgres::NoTls,
+    )
+    .await
+    .expect("a connection");
+    tokio::spawn(connection);
+    frozen.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
+    let began = Instant::now();
+    let answer = stage.one(stage.hold("ann", &[0])).await;
+    assert!(began.elapsed() < Duration::from_millis(3_000), "{:?}", began.elapsed());
+    // Either the lock came free just in time, or the answer is a clear «not now».
+    assert!(matches!(answer, Ok(_) | Err(Failure::Unavailable(_))), "{answer:?}");
+    stage.held(stage.hold("ann", &[0])).await;
+}
+
+/// In degraded mode nobody waits behind a lock: whoever has the seat locked is buying it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_degraded_mode_a_locked_seat_is_taken() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    stage.truth.set_degraded(true);
+    let (other, connection) =
+        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
+    let began = Instant::now();
+    let answers = stage.truth.commit(vec![stage.hold("ann", &[0]), stage.hold("bob", &[1])]).await;
+    assert!(matches!(&answers[0], Err(Failure::Refused(Refusal::SeatsTaken { .. }))), "{answers:?}");
+    assert!(answers[1].is_ok(), "{answers:?}");
+    assert!(began.elapsed() >= Duration::from_millis(70), "it is tried three times more");
+    assert!(began.elapsed() < Duration::from_millis(1_000));
+    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
+    stage.held(stage.hold("ann", &[0])).await;
+    stage.assert_clean().await;
+}
+
+#[tokio::test]
+async fn an_address_that_can_not_be_used_is_told_without_its_password() {
+    let open =
+        |url: &str| PostgresTruth::open(PostgresOptions { url: url.into(), ..PostgresOptions::default() });
+    for url in ["postgres://", "nonsense", "postgres://ann:secret@127.0.0.1:1/x?bad=1"] {
+        let error = open(url).await.err().expect("an error");
+        assert!(matches!(error, PostgresError::Address(_)), "{url}: {error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+    let error = open("postgres://ann:secret@127.0.0.1:1/x").await.err().expect("an error");
+    assert!(matches!(error, PostgresError::Unreachable(_)), "{error}");
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_version_are_left_alone() {
+    let backend = PostgresBackend::new();
+    backend.truth().await.close().await;
+    backend.sql("UPDATE rowlock_schema SET version = 99");
+    let error = PostgresTruth::open(backend.options()).await.err().expect("an error");
+    assert!(matches!(error, PostgresError::NewerSchema { found: 99, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_view_of_seat_holds_reads_as_people_expect() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    let hold = stage.held(stage.hold("ann", &[3, 5])).await;
+    let found = backend.sql(&format!(
+        "SELECT seat_id, user_id, status, expires_at > now() FROM seat_holds WHERE hold_id = '{}' ORDER BY seat_id",
+        hold.id
+    ));
+    assert_eq!(found, format!("{}|ann|active|t\n{}|ann|active|t", stage.seat(3), stage.seat(5)));
+}
