@@ -1,11 +1,12 @@
 //! The one write path: refuse early, queue in the lane, commit, apply, answer.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use rowlock_core::booking::Booking;
-use rowlock_core::fact::Stream;
+use rowlock_core::fact::{Fact, Stream};
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::{
@@ -13,17 +14,22 @@ use rowlock_core::{
 };
 use rowlock_truth::read::{EventPage, JournalRow};
 use rowlock_truth::{Committed, Truth};
-use rustc_hash::{FxHashMap, FxHashSet};
-use tokio::sync::watch;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::expiry::{self, Expiry};
 use crate::hot::{HotTier, LiveEvent};
 use crate::lane::{Committal, Lane};
 use crate::metrics::Metrics;
+use crate::{announce, follow};
 
 /// API keys kept in memory at most.
 const MAX_CACHED_KEYS: usize = 100_000;
+/// How long a key is believed to be in force when another node may have revoked it.
+const KEY_AGE: Duration = Duration::from_secs(2);
+/// Batches that may wait to be told to other nodes.
+const MAX_OUTGOING: usize = 1024;
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -35,6 +41,8 @@ pub struct EngineOptions {
     pub refusal_margin: Duration,
     /// How often the truth is asked for expired holds that nobody ended.
     pub sweep_every: Duration,
+    /// How often the streams of a shared truth are looked at, when nothing was heard of them.
+    pub look_every: Duration,
 }
 
 impl Default for EngineOptions {
@@ -44,6 +52,7 @@ impl Default for EngineOptions {
             hot_events: 1024,
             refusal_margin: Duration::from_secs(2),
             sweep_every: Duration::from_secs(30),
+            look_every: Duration::from_millis(500),
         }
     }
 }
@@ -90,7 +99,8 @@ pub struct Engine {
 struct Inner {
     truth: Arc<dyn Truth>,
     tiers: Arc<Tiers>,
-    lane: Lane,
+    /// One for each batch that the truth can commit at a time. With more than one, the last is left to housekeeping.
+    lanes: Vec<Lane>,
     options: EngineOptions,
     metrics: Metrics,
     stopping: watch::Sender<bool>,
@@ -103,11 +113,13 @@ struct Tiers {
     expiry: Expiry,
     keys: RwLock<Keys>,
     metrics: Metrics,
+    /// Where the facts of a batch go that others shall hear of. `None` when there are no others.
+    outward: Option<mpsc::Sender<Vec<(u64, Fact)>>>,
 }
 
 #[derive(Default)]
 struct Keys {
-    known: FxHashMap<KeyId, ApiKey>,
+    known: FxHashMap<KeyId, (ApiKey, Instant)>,
     /// Kept so that a read that began before a revocation can't bring the key back.
     revoked: FxHashSet<KeyId>,
 }
@@ -116,30 +128,51 @@ impl Engine {
     /// Starts the lane and the reaper on a truth. Must be called on a Tokio runtime.
     pub async fn start(truth: Arc<dyn Truth>, options: EngineOptions) -> Result<Self, Failure> {
         let metrics = Metrics::new();
+        let (outward, outgoing) = mpsc::channel(MAX_OUTGOING);
         let tiers = Arc::new(Tiers {
             hot: HotTier::new(Arc::clone(&truth), options.hot_events),
             expiry: Expiry::default(),
             keys: RwLock::default(),
             metrics: metrics.clone(),
+            outward: truth.is_shared().then_some(outward),
         });
-        let committal: Arc<dyn Committal> = Arc::clone(&tiers) as Arc<dyn Committal>;
-        let (lane, lane_task) =
-            Lane::start(Arc::clone(&truth), committal, options.lane_capacity, metrics.clone());
-        let sweep_every = options.sweep_every;
+        let (lanes, tasks) = (0..truth.lanes())
+            .map(|number| {
+                let committal: Arc<dyn Committal> = Arc::clone(&tiers) as Arc<dyn Committal>;
+                Lane::start(Arc::clone(&truth), committal, options.lane_capacity, number, metrics.clone())
+            })
+            .unzip();
+        let (sweep_every, look_every) = (options.sweep_every, options.look_every);
         let inner = Inner {
             truth,
             tiers,
-            lane,
+            lanes,
             options,
             metrics,
             stopping: watch::Sender::new(false),
-            tasks: Mutex::new(vec![lane_task]),
+            tasks: Mutex::new(tasks),
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.expiry().fill(engine.truth().active_holds().await?);
-        let reaper = tokio::spawn(expiry::reap(engine.clone(), sweep_every));
-        engine.inner.tasks.lock().push(reaper);
+        let mut more = vec![tokio::spawn(expiry::reap(engine.clone(), sweep_every))];
+        if engine.truth().is_shared() {
+            more.push(tokio::spawn(follow::follow(engine.clone(), look_every)));
+            more.push(tokio::spawn(announce::announce(engine.clone(), outgoing)));
+        }
+        engine.inner.tasks.lock().extend(more);
         Ok(engine)
+    }
+
+    /// The lane of a command. Those of one event meet in one lane, so that they are committed together instead of
+    /// waiting for each other's locks. Any lane would be right.
+    fn lane(&self, command: &Command) -> &Lane {
+        let lanes = &self.inner.lanes;
+        let buyers = lanes.len() - 1;
+        if buyers == 0 || matches!(command, Command::Expire { .. }) {
+            return &lanes[buyers];
+        }
+        let id = command.event().map(EventId::uuid).or(command.hold().map(HoldId::uuid)).unwrap_or_default();
+        &lanes[(FxBuildHasher.hash_one(id) % buyers as u64) as usize]
     }
 
     /// Carries out a command, durably, or says why not.
@@ -153,7 +186,7 @@ impl Engine {
                 self.inner.metrics.early_conflicts.increment(1);
                 Err(Failure::Refused(refusal))
             }
-            None => self.inner.lane.submit(request).await,
+            None => self.lane(&request.command).submit(request).await,
         };
         match &result {
             Err(Failure::Refused(Refusal::SeatsTaken { .. } | Refusal::AreaFull { .. })) if is_hold => {
@@ -265,7 +298,10 @@ impl Engine {
 
     /// An API key that is in force. Called for every request that comes with one.
     pub async fn api_key(&self, id: KeyId) -> Result<Option<ApiKey>, Failure> {
-        if let Some(key) = self.inner.tiers.keys.read().known.get(&id) {
+        let shared = self.truth().is_shared();
+        if let Some((key, read_at)) = self.inner.tiers.keys.read().known.get(&id)
+            && (!shared || read_at.elapsed() < KEY_AGE)
+        {
             return Ok(Some(key.clone()));
         }
         let Some(key) = self.truth().api_key(id).await?.filter(|key| key.revoked_at.is_none()) else {
@@ -278,7 +314,7 @@ impl Engine {
         if keys.known.len() >= MAX_CACHED_KEYS {
             keys.known.clear();
         }
-        keys.known.insert(id, key.clone());
+        keys.known.insert(id, (key.clone(), Instant::now()));
         Ok(Some(key))
     }
 
@@ -294,15 +330,16 @@ impl Engine {
         Ok(self.truth().ping().await?)
     }
 
-    /// Commands waiting, and how many may.
+    /// Commands waiting in the fullest lane, and how many may.
     pub fn lane_depth(&self) -> (usize, usize) {
-        (self.inner.lane.depth(), self.inner.options.lane_capacity)
+        let depth = self.inner.lanes.iter().map(Lane::depth).max().unwrap_or(0);
+        (depth, self.inner.options.lane_capacity)
     }
 
     /// Finishes everything that was accepted, then closes the truth.
     pub async fn stop(&self) {
         self.inner.stopping.send_replace(true);
-        self.inner.lane.stop();
+        self.inner.lanes.iter().for_each(Lane::stop);
         let tasks: Vec<_> = self.inner.tasks.lock().drain(..).collect();
         for task in tasks {
             if let Err(error) = task.await {
@@ -328,6 +365,21 @@ impl Engine {
         &self.inner.tiers.expiry
     }
 
+    pub(crate) fn hot(&self) -> &HotTier {
+        &self.inner.tiers.hot
+    }
+
+    /// Takes in a fact that another node may have committed.
+    pub(crate) fn learn(&self, event: EventId, sequence: u64, fact: &Fact) {
+        self.inner.tiers.hot.apply(event, sequence, fact);
+        self.inner.tiers.expiry.apply_foreign(fact);
+    }
+
+    /// Keys of an org are read again when they are used.
+    pub(crate) fn forget_keys(&self, org: OrgId) {
+        self.inner.tiers.keys.write().known.retain(|_, (key, _)| key.org != org);
+    }
+
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.inner.metrics
     }
@@ -349,6 +401,16 @@ impl Committal for Tiers {
             let mut keys = self.keys.write();
             keys.revoked.insert(key.id);
             keys.known.remove(&key.id);
+        }
+    }
+
+    fn publish(&self, batch: &mut [Result<Committed, rowlock_truth::Failure>]) {
+        let Some(outward) = &self.outward else { return };
+        let facts: Vec<(u64, Fact)> =
+            batch.iter_mut().flatten().flat_map(|committed| std::mem::take(&mut committed.facts)).collect();
+        // When nobody takes them any more they are lost here; the others find them in the journal.
+        if !facts.is_empty() && outward.try_send(facts).is_err() {
+            self.metrics.announcements_lost.increment(1);
         }
     }
 }

@@ -8,16 +8,20 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowlock_core::fact::Fact;
-use rowlock_core::{Actor, Command, HoldId, OrgId, Request, Time};
+use rowlock_core::hold::HoldStatus;
+use rowlock_core::{Actor, Command, HoldId, OrgId, Outcome, Request, Time};
 use rowlock_truth::read::ActiveHold;
 use tokio::sync::Notify;
 
-use crate::engine::{Engine, Failure};
+use crate::engine::{Engine, Failure, Reply};
 
 /// Holds that one run of the reaper ends at most, so that buyers share the lane.
 pub const REAPER_BATCH: usize = 256;
 /// Rounds in which one sweep removes old idempotency records: enough for thousands of keys a second, and an end.
 const MAX_RECORD_SWEEPS: usize = 1_000;
+/// Holds made through other nodes are looked at this much after their end: by then their own node has ended them,
+/// unless it is gone.
+const AFTER_OTHERS_MILLIS: i64 = 400;
 /// How soon the reaper tries again what it could not do.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -43,13 +47,22 @@ impl Expiry {
         self.len() == 0
     }
 
-    /// Follows a committed fact.
+    /// Follows a fact that this node has committed.
     pub fn apply(&self, fact: &Fact) {
+        self.follow(fact, 0);
+    }
+
+    /// Follows a fact that may be of another node.
+    pub fn apply_foreign(&self, fact: &Fact) {
+        self.follow(fact, AFTER_OTHERS_MILLIS);
+    }
+
+    fn follow(&self, fact: &Fact, delay: i64) {
         match fact {
-            Fact::HoldCreated(hold) => self.add((hold.expires_at, hold.id)),
+            Fact::HoldCreated(hold) => self.add((hold.expires_at.plus_millis(delay), hold.id)),
             Fact::HoldExtended(moved) => {
-                self.set.lock().remove(&(moved.previous_expires_at, moved.hold));
-                self.add((moved.expires_at, moved.hold));
+                self.remove(&(moved.previous_expires_at, moved.hold));
+                self.add((moved.expires_at.plus_millis(delay), moved.hold));
             }
             Fact::HoldConfirmed(sold) => self.remove(&(sold.expires_at, sold.hold)),
             Fact::HoldReleased(part) | Fact::HoldExpired(part) if part.ended => {
@@ -68,8 +81,12 @@ impl Expiry {
         }
     }
 
-    fn remove(&self, entry: &Entry) {
-        self.set.lock().remove(entry);
+    /// Whoever added it: this node, or another.
+    fn remove(&self, (at, hold): &Entry) {
+        let mut set = self.set.lock();
+        if !set.remove(&(*at, *hold)) {
+            set.remove(&(at.plus_millis(AFTER_OTHERS_MILLIS), *hold));
+        }
     }
 
     fn first(&self) -> Option<Time> {
@@ -143,6 +160,12 @@ async fn end_all(engine: &Engine, due: Vec<Entry>) -> Vec<Entry> {
                 Err(Failure::Broken(why)) => {
                     tracing::error!(hold = %entry.1, why, "a hold could not be ended");
                     None
+                }
+                // The truth's clock decides, and it may say that there is some time left.
+                Ok(Reply { outcome: Outcome::Hold(found), .. })
+                    if found.hold.status == HoldStatus::Active =>
+                {
+                    Some((found.hold.expires_at, found.hold.id))
                 }
                 Ok(_) | Err(Failure::Refused(_) | Failure::Stopping) => None,
             }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use metrics::Gauge;
 use rowlock_core::Request;
 use rowlock_truth::{Committed, MAX_BATCH, Truth};
 use tokio::sync::{mpsc, oneshot};
@@ -31,6 +32,9 @@ pub struct Lane {
 /// What happens with the facts of a batch once they are durable, before anybody is answered.
 pub trait Committal: Send + Sync + 'static {
     fn committed(&self, committed: &Committed);
+
+    /// The facts of a whole batch, for those outside this process. Must not wait.
+    fn publish(&self, batch: &mut [Result<Committed, rowlock_truth::Failure>]);
 }
 
 impl Lane {
@@ -39,11 +43,13 @@ impl Lane {
         truth: Arc<dyn Truth>,
         committal: Arc<dyn Committal>,
         capacity: usize,
+        number: usize,
         metrics: Metrics,
     ) -> (Self, JoinHandle<()>) {
         let (jobs, queue) = mpsc::channel(capacity);
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let task = tokio::spawn(run(truth, committal, queue, stopped, metrics));
+        let depth = Metrics::lane_depth(number);
+        let task = tokio::spawn(run(truth, committal, queue, stopped, depth, metrics));
         (Self { jobs, stop }, task)
     }
 
@@ -71,6 +77,7 @@ async fn run(
     committal: Arc<dyn Committal>,
     mut queue: mpsc::Receiver<Job>,
     mut stopped: tokio::sync::watch::Receiver<bool>,
+    depth: Gauge,
     metrics: Metrics,
 ) {
     let mut jobs = Vec::with_capacity(MAX_BATCH);
@@ -85,18 +92,19 @@ async fn run(
             }
             taken = queue.recv_many(&mut jobs, MAX_BATCH) => if taken == 0 { return },
         }
-        metrics.lane_depth.set(queue.len() as f64);
+        depth.set(queue.len() as f64);
         metrics.batch_size.record(jobs.len() as f64);
         let (requests, answers): (Vec<_>, Vec<_>) =
             jobs.drain(..).map(|job| (*job.request, job.answer)).unzip();
         let began = Instant::now();
-        let results = truth.commit(requests).await;
+        let mut results = truth.commit(requests).await;
         metrics.commit_seconds.record(began.elapsed().as_secs_f64());
         assert_eq!(results.len(), answers.len(), "the truth answers each request of a batch");
         // Facts first, answers second: who is told of a change can see it.
         for committed in results.iter().flatten() {
             committal.committed(committed);
         }
+        committal.publish(&mut results);
         for (result, answer) in results.into_iter().zip(answers) {
             let reply = result
                 .map(|committed| Reply { outcome: committed.outcome, replayed: committed.replayed })

@@ -2,10 +2,12 @@
 //!
 //! [`engine`] is where commands go down and facts come up. [`hot`] is what this process knows of live events, enough
 //! to refuse early and to draw maps, never enough to grant. [`lane`] gathers commands into batches. [`expiry`] ends
-//! holds on time.
+//! holds on time, [`follow`] keeps up with other nodes.
 
+mod announce;
 pub mod engine;
 pub mod expiry;
+mod follow;
 pub mod hot;
 pub mod lane;
 pub mod metrics;

@@ -23,11 +23,11 @@ pub struct Metrics {
     pub reaper_runs: Counter,
     pub reaper_seconds: Histogram,
     pub reaper_last_run: Gauge,
-    pub lane_depth: Gauge,
     pub lane_full: Counter,
     pub batch_size: Histogram,
     pub commit_seconds: Histogram,
     pub hot_events: Gauge,
+    pub announcements_lost: Counter,
 }
 
 impl Metrics {
@@ -52,6 +52,10 @@ impl Metrics {
         describe_histogram!("rowlock_batch_size", "Commands in a committed batch.");
         describe_histogram!("rowlock_commit_seconds", "How long the truth took for a batch.");
         describe_gauge!("rowlock_hot_events", "Events in memory.");
+        describe_counter!(
+            "rowlock_announcements_lost_total",
+            "Batches that other nodes were not told of, and had to find in the journal."
+        );
         Self {
             attempts: counter!("rowlock_hold_attempts_total"),
             success: counter!("rowlock_hold_success_total"),
@@ -65,11 +69,11 @@ impl Metrics {
             reaper_runs: counter!("rowlock_reaper_runs_total"),
             reaper_seconds: histogram!("rowlock_reaper_duration_seconds"),
             reaper_last_run: gauge!("rowlock_reaper_last_run_timestamp_seconds"),
-            lane_depth: gauge!("rowlock_lane_depth"),
             lane_full: counter!("rowlock_lane_full_total"),
             batch_size: histogram!("rowlock_batch_size"),
             commit_seconds: histogram!("rowlock_commit_seconds"),
             hot_events: gauge!("rowlock_hot_events"),
+            announcements_lost: counter!("rowlock_announcements_lost_total"),
         }
     }
 }
@@ -81,6 +85,11 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// By lane, so that one that is stuck does not hide behind the others.
+    pub fn lane_depth(lane: usize) -> Gauge {
+        gauge!("rowlock_lane_depth", "lane" => lane.to_string())
+    }
+
     /// Counts a committed fact.
     pub fn count(&self, fact: &Fact) {
         match fact {

@@ -28,6 +28,8 @@ pub enum Command {
     Org(Org),
     /// Check the stored data against the product's promises; exit 1 if any is broken
     Verify(Verify),
+    /// Make or update the tables in Postgres, and exit; `serve` does it too
+    Migrate(Migrate),
     /// Print the OpenAPI description of the HTTP API
     Openapi,
 }
@@ -38,6 +40,9 @@ pub struct Common {
     /// The data folder [default: data]
     #[arg(long, value_name = "DIR")]
     pub data: Option<String>,
+    /// Where the truth is: postgres://user@host/database [default: in the data folder]
+    #[arg(long, value_name = "URL")]
+    pub truth: Option<String>,
     /// A file with settings; rowlock.default.toml lists all of them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -102,10 +107,17 @@ pub struct Verify {
     pub common: Common,
 }
 
+#[derive(Debug, Args)]
+pub struct Migrate {
+    #[command(flatten)]
+    pub common: Common,
+}
+
 impl Common {
     pub fn sources(&self, environment: Vec<(OsString, OsString)>) -> Sources {
         let mut sources = Sources { file: self.config.clone(), environment, flags: Vec::new() };
         sources.flags.extend(self.data.clone().map(|data| ("--data", "server.data", data)));
+        sources.flags.extend(self.truth.clone().map(|url| ("--truth", "store.truth", url)));
         sources
     }
 }

@@ -9,6 +9,7 @@ pub mod demo;
 pub mod fault;
 pub mod files;
 pub mod logging;
+pub mod migrate;
 pub mod org;
 pub mod output;
 pub mod secret;

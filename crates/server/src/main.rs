@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rowlock::cli::{Cli, Command, Org};
 use rowlock::output::say;
-use rowlock::{config, org, serve, token, verify};
+use rowlock::{config, migrate, org, serve, token, verify};
 
 /// Requests allocate many small things on all threads at once; this allocator is made for that.
 #[global_allocator]
@@ -25,6 +25,9 @@ fn main() -> ExitCode {
                 .and_then(|settings| org::create(&settings, args)),
             Command::Verify(args) => {
                 config::load(&args.common.sources(environment())).and_then(|settings| verify::run(&settings))
+            }
+            Command::Migrate(args) => {
+                config::load(&args.common.sources(environment())).and_then(|settings| migrate::run(&settings))
             }
             Command::Openapi => {
                 say(rowlock_api::openapi_json());

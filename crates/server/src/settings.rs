@@ -1,10 +1,12 @@
 //! Every setting, with its type and its default. `rowlock.default.toml` says the same with comments, and a test
 //! compares the two.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rowlock_api::{HttpLimits, RateLimits};
 use rowlock_registry::EngineOptions;
+use rowlock_truth::postgres::PostgresOptions;
 use rowlock_truth::sqlite::SqliteOptions;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,9 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
+    pub truth: String,
+    pub ca_file: String,
+    pub lanes: u32,
     pub readers: u32,
     pub cache_mebibytes: u32,
 }
@@ -44,6 +49,7 @@ pub struct Engine {
     pub hot_events: u32,
     pub refusal_margin_ms: u32,
     pub sweep_seconds: u32,
+    pub look_ms: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +95,14 @@ impl Default for Server {
 
 impl Default for Store {
     fn default() -> Self {
-        let options = SqliteOptions::default();
-        Self { readers: options.readers as u32, cache_mebibytes: options.cache_mebibytes }
+        let (embedded, shared) = (SqliteOptions::default(), PostgresOptions::default());
+        Self {
+            truth: String::new(),
+            ca_file: String::new(),
+            lanes: shared.lanes as u32,
+            readers: embedded.readers as u32,
+            cache_mebibytes: embedded.cache_mebibytes,
+        }
     }
 }
 
@@ -102,6 +114,7 @@ impl Default for Engine {
             hot_events: options.hot_events as u32,
             refusal_margin_ms: options.refusal_margin.as_millis() as u32,
             sweep_seconds: options.sweep_every.as_secs() as u32,
+            look_ms: options.look_every.as_millis() as u32,
         }
     }
 }
@@ -171,6 +184,12 @@ impl Settings {
                 return wrong(key, "must not be empty");
             }
         }
+        let truth = &self.store.truth;
+        if !truth.is_empty()
+            && !["postgres://", "postgresql://"].iter().any(|scheme| truth.starts_with(scheme))
+        {
+            return wrong("store.truth", "must be empty or begin with postgres://");
+        }
         let secret = self.auth.jwt_secret.len();
         if secret != 0 && secret < MIN_SECRET_BYTES {
             return wrong("auth.jwt_secret", "must have at least 32 bytes, or be empty");
@@ -183,12 +202,14 @@ impl Settings {
         for (key, value, least, most) in [
             ("server.unready_ms", self.server.unready_ms, 0, 3_600_000),
             ("server.drain_seconds", self.server.drain_seconds, 0, 3600),
+            ("store.lanes", self.store.lanes, 2, 64),
             ("store.readers", self.store.readers, 1, 64),
             ("store.cache_mebibytes", self.store.cache_mebibytes, 1, 65_536),
             ("engine.lane_capacity", engine.lane_capacity, 1, 1_000_000),
             ("engine.hot_events", engine.hot_events, 1, 1_000_000),
             ("engine.refusal_margin_ms", engine.refusal_margin_ms, 0, 60_000),
             ("engine.sweep_seconds", engine.sweep_seconds, 1, 3600),
+            ("engine.look_ms", engine.look_ms, 10, 60_000),
             ("http.body_bytes", http.body_bytes, 1024, 64 * 1024 * 1024),
             ("http.request_timeout_ms", http.request_timeout_ms, 100, 600_000),
             ("http.header_timeout_ms", http.header_timeout_ms, 100, 600_000),
@@ -208,6 +229,7 @@ impl Settings {
             hot_events: self.engine.hot_events as usize,
             refusal_margin: Duration::from_millis(self.engine.refusal_margin_ms.into()),
             sweep_every: Duration::from_secs(self.engine.sweep_seconds.into()),
+            look_every: Duration::from_millis(self.engine.look_ms.into()),
         }
     }
 
@@ -219,6 +241,20 @@ impl Settings {
             cache_mebibytes: self.store.cache_mebibytes,
             ..SqliteOptions::default()
         }
+    }
+
+    /// Postgres, if the truth is there and not in the data folder.
+    #[allow(clippy::needless_update)]
+    pub fn postgres(&self) -> Option<PostgresOptions> {
+        let store = &self.store;
+        let url = Some(store.truth.clone()).filter(|url| !url.is_empty())?;
+        Some(PostgresOptions {
+            url,
+            ca_file: Some(&store.ca_file).filter(|file| !file.is_empty()).map(PathBuf::from),
+            lanes: store.lanes as usize,
+            readers: store.readers as usize,
+            ..PostgresOptions::default()
+        })
     }
 
     pub fn http_limits(&self) -> HttpLimits {

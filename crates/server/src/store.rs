@@ -5,29 +5,52 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rowlock_registry::Engine;
+use rowlock_truth::Truth;
+use rowlock_truth::postgres::PostgresTruth;
 use rowlock_truth::sqlite::{OpenError, SqliteTruth};
 
 use crate::fault::Fault;
 use crate::files;
 use crate::settings::Settings;
 
-/// An engine on the data folder, for this process alone. `in_use` is what to do when another process has it.
+/// An engine on the truth. `in_use` is what to do when another process has the data folder.
 pub async fn engine(settings: &Settings, in_use: &str) -> Result<Engine, Fault> {
     let data = Path::new(&settings.server.data);
     files::prepare_folder(data)?;
-    let truth = SqliteTruth::open(data, settings.store_options()).map_err(|error| match error {
-        OpenError::InUse { .. } => Fault::new(format!("{error}. {in_use}")),
-        error => Fault::new(error.to_string()),
-    })?;
-    Engine::start(Arc::new(truth), settings.engine_options())
+    let truth: Arc<dyn Truth> = match settings.postgres() {
+        Some(options) => {
+            Arc::new(PostgresTruth::open(options).await.map_err(|error| Fault::new(error.to_string()))?)
+        }
+        None => {
+            let opened = SqliteTruth::open(data, settings.store_options()).map_err(|error| match error {
+                OpenError::InUse { .. } => Fault::new(format!("{error}. {in_use}")),
+                error => Fault::new(error.to_string()),
+            });
+            Arc::new(opened?)
+        }
+    };
+    Engine::start(truth, settings.engine_options())
         .await
         .map_err(|failure| Fault::new(format!("the engine can't be started: {failure}")))
 }
 
-/// The data folder for reading, which works while a server runs.
-pub fn read_only(settings: &Settings) -> Result<SqliteTruth, Fault> {
-    SqliteTruth::open_read_only(Path::new(&settings.server.data))
-        .map_err(|error| Fault::new(error.to_string()))
+/// The truth for reading, which works while a server runs.
+pub async fn read_only(settings: &Settings) -> Result<Arc<dyn Truth>, Fault> {
+    match settings.postgres() {
+        Some(options) => {
+            let truth = PostgresTruth::open_existing(options).await;
+            Ok(Arc::new(truth.map_err(|error| Fault::new(error.to_string()))?))
+        }
+        None => {
+            let truth = SqliteTruth::open_read_only(Path::new(&settings.server.data));
+            Ok(Arc::new(truth.map_err(|error| Fault::new(error.to_string()))?))
+        }
+    }
+}
+
+/// What to call the truth in a message.
+pub fn name(settings: &Settings) -> &str {
+    if settings.store.truth.is_empty() { &settings.server.data } else { "Postgres" }
 }
 
 /// Runs a short piece of work that needs a runtime.

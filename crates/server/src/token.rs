@@ -7,7 +7,6 @@ use std::time::Duration;
 use rowlock_api::credential;
 use rowlock_core::UserId;
 use rowlock_core::org::{Scope, Scopes};
-use rowlock_truth::Truth;
 
 use crate::cli::Token;
 use crate::fault::Fault;
@@ -21,11 +20,13 @@ pub fn run(settings: &Settings, args: &Token) -> Result<ExitCode, Fault> {
         true => [Scope::Read, Scope::Hold].into_iter().collect(),
         false => args.scopes.iter().copied().collect(),
     };
-    let truth = store::read_only(settings)?;
-    let known = store::block_on(truth.org(args.org))?
-        .map_err(|failure| Fault::new(format!("the data folder can't be read: {failure}")))?;
+    let (known, now) = store::block_on(async {
+        let truth = store::read_only(settings).await?;
+        Ok((truth.org(args.org).await, truth.now()))
+    })??;
+    let known = known.map_err(|failure| Fault::new(format!("the store can't be read: {failure}")))?;
     if known.is_none() {
-        return Err(Fault::new(format!("there is no org {} in {}", args.org, settings.server.data)));
+        return Err(Fault::new(format!("there is no org {} in {}", args.org, store::name(settings))));
     }
     let secret = secret::signing_secret(settings, Path::new(&settings.server.data))?.ok_or_else(|| {
         Fault::new(
@@ -34,16 +35,8 @@ pub fn run(settings: &Settings, args: &Token) -> Result<ExitCode, Fault> {
     })?;
     let auth = &settings.auth;
     let ttl = Duration::from_secs(args.ttl_seconds.into());
-    let token = credential::sign_token(
-        &secret,
-        &auth.issuer,
-        &auth.audience,
-        args.org,
-        &user,
-        scopes,
-        ttl,
-        truth.now(),
-    );
+    let token =
+        credential::sign_token(&secret, &auth.issuer, &auth.audience, args.org, &user, scopes, ttl, now);
     say(token);
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rowlock_truth::Truth;
 use rowlock_truth::verify::{Progress, Report};
 
 use crate::fault::Fault;
@@ -16,9 +15,11 @@ use crate::store;
 const VIOLATED: u8 = 1;
 
 pub fn run(settings: &Settings) -> Result<ExitCode, Fault> {
-    let truth = store::read_only(settings)?;
     let bar = bar();
-    let report = store::block_on(truth.verify(progress(&bar)))?;
+    let report = store::block_on(async {
+        let truth = store::read_only(settings).await?;
+        Ok(truth.verify(progress(&bar)).await)
+    })??;
     bar.finish_and_clear();
     let report = report.map_err(|failure| Fault::new(format!("the data could not be checked: {failure}")))?;
     print(&report);

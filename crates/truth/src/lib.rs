@@ -25,6 +25,8 @@ use rowlock_core::{
     BookingId, EventId, Fact, HoldId, KeyId, OrgId, Outcome, Refusal, Request, Stream, Time, UserId,
 };
 
+use tokio::sync::mpsc;
+
 use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
 
@@ -58,6 +60,25 @@ pub enum Failure {
 
 pub type ReadResult<T> = Result<T, Failure>;
 
+/// What came in from other processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Moved(Vec<Stream>),
+    /// Something may have been missed.
+    Interrupted,
+}
+
+/// What an acknowledged commit survives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A crash and a power failure of the machine that it is stored on.
+    Disk,
+    /// The loss of that machine too: so many standbys have it as well.
+    Standby { standbys: u32 },
+    /// Less than that, and why.
+    Weak { why: String },
+}
+
 pub trait Truth: Send + Sync + 'static {
     /// Decides and commits a batch in order. One answer for each request, in the same order.
     fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>>;
@@ -69,6 +90,31 @@ pub trait Truth: Send + Sync + 'static {
 
     /// Whether the tier that sorts out most conflicts before they get here is away.
     fn set_degraded(&self, _degraded: bool) {}
+
+    /// Whether other processes write to the same store.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Tells the other processes that streams have moved. They may miss it.
+    fn tell(&self, _streams: Vec<Stream>) -> Answer<'_, ReadResult<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Hears what other processes tell, and this one too.
+    fn listen(&self) -> mpsc::Receiver<Heard> {
+        mpsc::channel(1).1
+    }
+
+    /// The newest sequence of each of these events' streams.
+    fn heads(&self, _events: Vec<EventId>) -> Answer<'_, ReadResult<Vec<(EventId, u64)>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Whether what is acknowledged survives what it should.
+    fn durability(&self) -> Answer<'_, ReadResult<Durability>> {
+        Box::pin(async { Ok(Durability::Disk) })
+    }
 
     fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>>;
     fn orgs(&self, after: Option<OrgId>, limit: usize) -> Answer<'_, ReadResult<Vec<Org>>>;

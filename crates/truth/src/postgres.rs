@@ -10,6 +10,7 @@ mod connect;
 mod events;
 mod fault;
 mod lanes;
+mod listen;
 mod load;
 mod migrate;
 mod plan;
@@ -30,6 +31,8 @@ use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, Stream, Time, UserId};
 
+use tokio::sync::mpsc;
+
 use self::clock::DatabaseClock;
 use self::commit::Safeguards;
 pub use self::connect::PostgresError;
@@ -38,7 +41,7 @@ use self::fault::Stored;
 use self::lanes::Lanes;
 use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
-use crate::{Answer, Committed, Failure, ReadResult, Truth};
+use crate::{Answer, Committed, Durability, Failure, Heard, ReadResult, Truth};
 
 /// How long a read waits for a connection, and how long it may take.
 const READ_WAIT: Duration = Duration::from_secs(2);
@@ -117,10 +120,9 @@ impl PostgresTruth {
         let target = Target::new(&options.url, options.ca_file.as_ref())?;
         let client = target.connect(READ_LIMITS).await.map_err(|error| connect::unreachable(&error))?;
         migrate::check(&client).await?;
-        let clock = Arc::new(DatabaseClock::default());
         let unreachable = |error: tokio_postgres::Error| PostgresError::Unreachable(error.to_string());
         let rows = client.query("SELECT rowlock_now()", &[]).await.map_err(unreachable)?;
-        clock.heard(Time::from_millis(rows[0].get(0)));
+        let clock = Arc::new(DatabaseClock::new(Time::from_millis(rows[0].get(0))));
         let lanes = options.lanes.max(1);
         Ok(Self {
             readers: pool(&target, options.readers)?,
@@ -172,6 +174,26 @@ impl Truth for PostgresTruth {
 
     fn set_degraded(&self, degraded: bool) {
         self.lanes.set_degraded(degraded);
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn tell(&self, streams: Vec<Stream>) -> Answer<'_, ReadResult<()>> {
+        self.read(move |client| queries::notify(client, listen::payloads(&streams)))
+    }
+
+    fn listen(&self) -> mpsc::Receiver<Heard> {
+        listen::listen(self.target.clone())
+    }
+
+    fn heads(&self, events: Vec<EventId>) -> Answer<'_, ReadResult<Vec<(EventId, u64)>>> {
+        self.read(move |client| queries::heads(client, events))
+    }
+
+    fn durability(&self) -> Answer<'_, ReadResult<Durability>> {
+        self.read(queries::durability)
     }
 
     fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>> {
@@ -237,7 +259,11 @@ impl Truth for PostgresTruth {
     }
 
     fn ping(&self) -> Answer<'_, ReadResult<()>> {
-        self.read(queries::ping)
+        Box::pin(async move {
+            let now = self.read(queries::now).await?;
+            self.clock.heard(now);
+            Ok(())
+        })
     }
 
     fn verify(&self, progress: Progress) -> Answer<'_, ReadResult<Report>> {

@@ -1,17 +1,19 @@
 //! Which events are in memory, how they get there and how they leave.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use rowlock_core::{EventId, Fact};
 use rowlock_truth::{Failure, Truth};
-use rustc_hash::FxHashMap;
-use tokio::sync::OnceCell;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::{Notify, OnceCell};
 
 use super::{HotEvent, LiveEvent};
 
-/// Facts kept for an event that is being loaded. A load that nobody waits for any more must not gather them for ever.
+/// Facts kept for an event that is being loaded, or that come after a gap. A load that nobody waits for any more must
+/// not gather them for ever.
 const MAX_STAGED: usize = 100_000;
 
 pub struct HotTier {
@@ -20,6 +22,14 @@ pub struct HotTier {
     limit: usize,
     slots: RwLock<FxHashMap<EventId, Arc<Slot>>>,
     uses: AtomicU64,
+    gaps: Gaps,
+}
+
+/// Events that have missed facts. Other nodes and other lanes commit too, so facts may come out of order.
+#[derive(Default)]
+struct Gaps {
+    events: Mutex<FxHashSet<EventId>>,
+    found: Notify,
 }
 
 struct Slot {
@@ -32,12 +42,13 @@ struct Slot {
 
 enum Stage {
     Loading(Vec<(u64, Fact)>),
-    Ready(Arc<LiveEvent>),
+    /// With the facts that came too early: some before them are missing.
+    Ready(Arc<LiveEvent>, BTreeMap<u64, Fact>),
 }
 
 impl HotTier {
     pub fn new(truth: Arc<dyn Truth>, limit: usize) -> Self {
-        Self { truth, limit, slots: RwLock::default(), uses: AtomicU64::new(0) }
+        Self { truth, limit, slots: RwLock::default(), uses: AtomicU64::new(0), gaps: Gaps::default() }
     }
 
     /// The event, loaded first if this process does not have it.
@@ -59,17 +70,14 @@ impl HotTier {
 
     async fn load(&self, id: EventId, slot: &Slot) -> Result<Arc<LiveEvent>, Option<Failure>> {
         let snapshot = self.truth.event(id).await.map_err(Some)?.ok_or(None)?;
-        let mut event = HotEvent::new(snapshot);
+        let event = Arc::new(LiveEvent::new(HotEvent::new(snapshot)));
         let mut stage = slot.stage.lock();
-        if let Stage::Loading(facts) = &*stage {
-            for (sequence, fact) in facts {
-                if !event.apply(*sequence, fact) {
-                    return Err(Some(Failure::Unavailable("the journal of the event has a gap".into())));
-                }
-            }
-        }
-        let event = Arc::new(LiveEvent::new(event));
-        *stage = Stage::Ready(Arc::clone(&event));
+        let early = match std::mem::replace(&mut *stage, Stage::Loading(Vec::new())) {
+            Stage::Loading(facts) => facts.into_iter().collect(),
+            Stage::Ready(_, early) => early,
+        };
+        *stage = Stage::Ready(Arc::clone(&event), early);
+        self.catch_up(id, &mut stage);
         Ok(event)
     }
 
@@ -77,16 +85,78 @@ impl HotTier {
     pub fn apply(&self, id: EventId, sequence: u64, fact: &Fact) {
         let Some(slot) = self.slots.read().get(&id).map(Arc::clone) else { return };
         let mut stage = slot.stage.lock();
-        match &mut *stage {
-            Stage::Loading(facts) if facts.len() < MAX_STAGED => facts.push((sequence, fact.clone())),
-            Stage::Loading(_) => self.forget(id, &slot),
-            Stage::Ready(event) => {
-                if !event.write().apply(sequence, fact) {
-                    tracing::warn!(event = %id, sequence, "the hot tier missed a fact, loading the event again");
-                    self.forget(id, &slot);
-                }
+        let staged = match &mut *stage {
+            Stage::Loading(facts) => {
+                facts.push((sequence, fact.clone()));
+                facts.len()
             }
+            Stage::Ready(event, early) => {
+                let mut hot = event.write();
+                if early.is_empty() && hot.apply(sequence, fact) {
+                    return;
+                }
+                if sequence > hot.sequence() {
+                    early.insert(sequence, fact.clone());
+                }
+                early.len()
+            }
+        };
+        self.catch_up(id, &mut stage);
+        // With one writer facts come in order: one that is missing will not come any more.
+        let hopeless =
+            !self.truth.is_shared() && matches!(&*stage, Stage::Ready(_, early) if !early.is_empty());
+        if hopeless || staged > MAX_STAGED {
+            tracing::warn!(event = %id, sequence, "the hot tier missed facts, loading the event again");
+            self.forget(id, &slot);
         }
+    }
+
+    /// Applies what came too early as far as it fits now, and asks for what is missing before the rest.
+    fn catch_up(&self, id: EventId, stage: &mut Stage) {
+        let Stage::Ready(event, early) = stage else { return };
+        let mut hot = event.write();
+        while let Some(entry) = early.first_entry() {
+            if !hot.apply(*entry.key(), entry.get()) {
+                self.gaps.events.lock().insert(id);
+                self.gaps.found.notify_one();
+                return;
+            }
+            entry.remove();
+        }
+    }
+
+    /// Waits until an event has missed facts, and returns all such events.
+    pub async fn gaps(&self) -> Vec<EventId> {
+        loop {
+            let found: Vec<EventId> = self.gaps.events.lock().drain().collect();
+            if !found.is_empty() {
+                return found;
+            }
+            self.gaps.found.notified().await;
+        }
+    }
+
+    /// The sequence that an event in memory is of.
+    pub fn sequence(&self, id: EventId) -> Option<u64> {
+        let slot = self.slots.read().get(&id).map(Arc::clone)?;
+        slot.ready.get().map(|event| event.read().sequence())
+    }
+
+    /// Whether facts before some that are known are missing.
+    pub fn has_gap(&self, id: EventId) -> bool {
+        let slot = self.slots.read().get(&id).map(Arc::clone);
+        slot.is_some_and(|slot| matches!(&*slot.stage.lock(), Stage::Ready(_, early) if !early.is_empty()))
+    }
+
+    /// The events in memory.
+    pub fn ids(&self) -> Vec<EventId> {
+        let slots = self.slots.read();
+        slots.iter().filter(|(_, slot)| slot.ready.get().is_some()).map(|(id, _)| *id).collect()
+    }
+
+    /// Lets an event go: it is loaded again when it is wanted.
+    pub fn drop_event(&self, id: EventId) {
+        self.slots.write().remove(&id);
     }
 
     pub fn len(&self) -> usize {

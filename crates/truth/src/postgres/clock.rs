@@ -1,26 +1,28 @@
 //! The clock of Postgres, as well as this node knows it.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
+use parking_lot::Mutex;
 use rowlock_core::Time;
 
-use crate::clock::Clock;
-
-/// This node's clock, put right by what Postgres said last. It serves estimates: what is shown, and when to look for
-/// expired holds. What is decided is decided by the clock of Postgres itself.
-#[derive(Default)]
+/// What Postgres said last, and how long ago that was. This node's own wall clock has no part in it. It serves
+/// estimates: what is shown, and when to look for expired holds. What is decided is decided by Postgres itself.
 pub(super) struct DatabaseClock {
-    local: Clock,
-    ahead: AtomicI64,
+    heard: Mutex<(Time, Instant)>,
 }
 
 impl DatabaseClock {
+    pub fn new(now: Time) -> Self {
+        Self { heard: Mutex::new((now, Instant::now())) }
+    }
+
     pub fn now(&self) -> Time {
-        self.local.now().plus_millis(self.ahead.load(Ordering::Relaxed))
+        let (time, at) = *self.heard.lock();
+        time.plus_millis(at.elapsed().as_millis() as i64)
     }
 
     /// Postgres said that it was this time a moment ago.
     pub fn heard(&self, time: Time) {
-        self.ahead.store(time.millis() - self.local.now().millis(), Ordering::Relaxed);
+        *self.heard.lock() = (time, Instant::now());
     }
 }

@@ -9,14 +9,18 @@ use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::SeatPlace;
 use rowlock_core::slice::EventRow;
 use rowlock_core::text::Row as SeatRow;
-use rowlock_core::{AreaId, BlockId, BookingId, EventId, HoldId, JournalId, KeyId, OrgId, Stream, UserId};
+use rowlock_core::{
+    AreaId, BlockId, BookingId, EventId, HoldId, JournalId, KeyId, OrgId, Stream, Time, UserId,
+};
 use tokio_postgres::{IsolationLevel, Row};
 use uuid::Uuid;
 
 use super::codec::{self, AFTER_BOOKING, AFTER_EVENT, AFTER_HOLD, AFTER_SEAT};
 use super::fault::{StoreError, Stored};
+use super::listen::CHANNEL;
 use super::session::Param;
 use super::sql::{area_columns, booking_columns, event_columns, hold_columns, seat_columns};
+use crate::Durability;
 use crate::read::{ActiveHold, EventPage, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
 
 type Pooled = deadpool_postgres::Client;
@@ -237,7 +241,48 @@ pub(super) async fn due_holds(client: Pooled, limit: usize) -> Stored<Vec<Active
     all(&client, sql, &[&count(limit)], active_hold).await
 }
 
-pub(super) async fn ping(client: Pooled) -> Stored<()> {
-    client.query("SELECT 1", &[]).await?;
+pub(super) async fn now(client: Pooled) -> Stored<Time> {
+    let now = all(&client, "SELECT rowlock_now()", &[], |row| codec::time(row, 0)).await?.pop();
+    now.ok_or(StoreError::Corrupt("the clock"))
+}
+
+pub(super) async fn notify(client: Pooled, payloads: Vec<String>) -> Stored<()> {
+    for payload in payloads {
+        all(&client, "SELECT pg_notify($1, $2)", &[&CHANNEL, &payload], |_| Ok(())).await?;
+    }
     Ok(())
+}
+
+pub(super) async fn heads(client: Pooled, events: Vec<EventId>) -> Stored<Vec<(EventId, u64)>> {
+    let ids: Vec<Uuid> = events.iter().map(|event| event.uuid()).collect();
+    let sql = "SELECT id, seq FROM streams WHERE id = ANY($1::uuid[])";
+    all(&client, sql, &[&ids], |row| Ok((EventId::from_uuid(codec::uuid(row, 0)?), codec::number(row, 1)?)))
+        .await
+}
+
+/// What Postgres itself says of how safe a commit is. Standbys that only some roles may see count as none.
+pub(super) async fn durability(client: Pooled) -> Stored<Durability> {
+    let sql = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
+                   current_setting('synchronous_standby_names'),
+                   (SELECT count(*) FROM pg_stat_replication),
+                   (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))";
+    let found = all(&client, sql, &[], |row| {
+        let (safe, names): (bool, String) = (row.try_get(0)?, row.try_get(1)?);
+        let (standbys, synchronous): (i64, i64) = (row.try_get(2)?, row.try_get(3)?);
+        Ok(match (safe, names.is_empty(), standbys, synchronous) {
+            (false, ..) => Durability::Weak { why: "fsync or full_page_writes is off".into() },
+            (_, true, 0, _) => Durability::Disk,
+            (_, true, ..) => Durability::Weak {
+                why: "the standby is asynchronous: a commit can be lost with the primary (set \
+                      synchronous_standby_names)"
+                    .into(),
+            },
+            (_, false, _, 0) => Durability::Weak {
+                why: "synchronous_standby_names is set and no standby is connected: commits wait for one"
+                    .into(),
+            },
+            (_, false, _, synchronous) => Durability::Standby { standbys: synchronous as u32 },
+        })
+    });
+    found.await?.pop().ok_or(StoreError::Corrupt("the settings"))
 }
