@@ -5,12 +5,16 @@
 //! holds on time, [`follow`] keeps up with other nodes.
 
 mod announce;
+//! holds on time. [`warm`] is what nodes share in Redis, behind a [`breaker`].
+
+pub mod breaker;
 pub mod engine;
 pub mod expiry;
 mod follow;
 pub mod hot;
 pub mod lane;
 pub mod metrics;
+pub mod warm;
 
 pub use engine::{Engine, EngineOptions, Failure, Reply};
 pub use hot::{Counts, HotEvent, LiveEvent};

@@ -1,0 +1,209 @@
+//! Nodes telling each other what was committed. Messages may be lost or come twice: sequences say so, and whoever
+//! misses something reads the journal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::{Cmd, cmd};
+use rowlock_core::{Fact, OrgId, Stream};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use super::Warm;
+use super::apply::Batch;
+use super::link::Connector;
+
+/// Announcements that wait for the listener. More are dropped, and it is told so.
+const QUEUE: usize = 4_096;
+/// A message longer than this has no facts in it, only up to where to read the journal.
+const MAX_MESSAGE: usize = 256 * 1024;
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const LAST_RETRY: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Announcement {
+    /// Another node has committed facts.
+    Committed(Announced),
+    /// Something may have been missed: the connection was new, or the listener too slow. The journal knows.
+    Interrupted,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Announced {
+    pub node: Uuid,
+    pub org: OrgId,
+    pub stream: Stream,
+    /// The last sequence that was committed with these.
+    pub sequence: u64,
+    /// In sequence. Empty when there was too much to say: then the journal has it.
+    pub facts: Vec<(u64, Fact)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Message<'a> {
+    node: Uuid,
+    org: OrgId,
+    /// The event, or nothing for the stream of the org itself.
+    event: Option<rowlock_core::EventId>,
+    sequence: u64,
+    #[serde(borrow)]
+    facts: Vec<(u64, Kind<'a>, &'a RawValue)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kind<'a>(&'a str);
+
+impl Warm {
+    pub(super) fn announcement(&self, batch: &Batch<'_>) -> Cmd {
+        let data: Vec<_> =
+            batch.facts.iter().map(|(_, fact)| serde_json::value::to_raw_value(fact)).collect();
+        let facts = batch.facts.iter().zip(&data);
+        let facts = facts.filter_map(|((sequence, fact), data)| {
+            Some((*sequence, Kind(fact.kind()), &**data.as_ref().ok()?))
+        });
+        let mut message = Message {
+            node: self.inner.node,
+            org: batch.org,
+            event: match batch.stream {
+                Stream::Event(event) => Some(event),
+                Stream::Org(_) => None,
+            },
+            sequence: batch.facts.last().map_or(0, |(sequence, _)| *sequence),
+            facts: facts.collect(),
+        };
+        let mut length = 0;
+        message.facts.iter().for_each(|(_, _, data)| length += data.get().len());
+        if length > MAX_MESSAGE {
+            message.facts.clear();
+        }
+        let text = serde_json::to_string(&message).expect("a message can be written as JSON");
+        cmd("PUBLISH").arg(self.keys().facts()).arg(text).to_owned()
+    }
+
+    /// What other nodes commit from now on. Ends when the receiver is dropped.
+    pub fn subscribe(&self) -> mpsc::Receiver<Announcement> {
+        let (announcements, receiver) = mpsc::channel(QUEUE);
+        let lost = Arc::new(AtomicBool::new(false));
+        for server in &self.inner.servers {
+            let listener = Listener {
+                connector: server.connector().clone(),
+                channel: self.keys().facts(),
+                node: self.inner.node,
+                announcements: announcements.clone(),
+                lost: Arc::clone(&lost),
+                connect_timeout: self.inner.options.connect_timeout,
+            };
+            tokio::spawn(listener.run(self.closings()));
+        }
+        receiver
+    }
+}
+
+struct Listener {
+    connector: Connector,
+    channel: String,
+    node: Uuid,
+    announcements: mpsc::Sender<Announcement>,
+    /// Something was dropped because the queue was full, and the listener has not been told yet.
+    lost: Arc<AtomicBool>,
+    connect_timeout: Duration,
+}
+
+impl Listener {
+    async fn run(self, mut closings: tokio::sync::watch::Receiver<u64>) {
+        let mut retry = FIRST_RETRY;
+        loop {
+            closings.mark_unchanged();
+            tokio::select! {
+                () = self.announcements.closed() => return,
+                heard = self.listen() => if heard { retry = FIRST_RETRY },
+                // After an outage an old connection may be dead without knowing it.
+                closed = closings.changed() => if closed.is_err() { return },
+            }
+            tokio::select! {
+                () = self.announcements.closed() => return,
+                () = sleep(retry) => retry = (retry * 2).min(LAST_RETRY),
+            }
+        }
+    }
+
+    /// Listens until the connection ends. `false` when there was none.
+    async fn listen(&self) -> bool {
+        let connect = async {
+            let mut pubsub = self.connector.client().await?.get_async_pubsub().await?;
+            pubsub.subscribe(&self.channel).await?;
+            redis::RedisResult::Ok(pubsub)
+        };
+        let Ok(Ok(pubsub)) = timeout(self.connect_timeout * 4, connect).await else { return false };
+        self.tell(Announcement::Interrupted);
+        let mut messages = pubsub.into_on_message();
+        while let Some(message) = messages.next().await {
+            match read(message.get_payload_bytes()) {
+                Some(announced) if announced.node == self.node => {}
+                Some(announced) => self.tell(Announcement::Committed(announced)),
+                None => {
+                    tracing::warn!("an announcement of another node can't be read");
+                    self.tell(Announcement::Interrupted);
+                }
+            }
+        }
+        true
+    }
+
+    /// Never waits: a slow listener must not make Redis keep messages for us.
+    fn tell(&self, announcement: Announcement) {
+        if self.lost.load(Ordering::Relaxed) && self.announcements.try_send(Announcement::Interrupted).is_ok()
+        {
+            self.lost.store(false, Ordering::Relaxed);
+        }
+        if let Err(TrySendError::Full(_)) = self.announcements.try_send(announcement) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn read(payload: &[u8]) -> Option<Announced> {
+    let message: Message<'_> = serde_json::from_slice(payload).ok()?;
+    let facts = message.facts.iter();
+    let facts = facts.map(|(sequence, kind, data)| Some((*sequence, read_fact(kind.0, data.get())?)));
+    Some(Announced {
+        node: message.node,
+        org: message.org,
+        stream: message.event.map_or(Stream::Org(message.org), Stream::Event),
+        sequence: message.sequence,
+        facts: facts.collect::<Option<_>>()?,
+    })
+}
+
+/// A fact from its kind and its data, as the journal has them too.
+fn read_fact(kind: &str, data: &str) -> Option<Fact> {
+    fn json<T: DeserializeOwned>(data: &str) -> Option<T> {
+        serde_json::from_str(data).ok()
+    }
+    match kind {
+        "ORG-CREATED" => json(data).map(Fact::OrgCreated),
+        "API-KEY-CREATED" => json(data).map(Fact::ApiKeyCreated),
+        "API-KEY-REVOKED" => json(data).map(Fact::ApiKeyRevoked),
+        "EVENT-CREATED" => json(data).map(Fact::EventCreated),
+        "BLOCK-CREATED" => json(data).map(Fact::BlockCreated),
+        "SEATS-CREATED" => json(data).map(Fact::SeatsCreated),
+        "AREA-CREATED" => json(data).map(Fact::AreaCreated),
+        "SEAT-BLOCKED" => json(data).map(Fact::SeatsBlocked),
+        "SEAT-UNBLOCKED" => json(data).map(Fact::SeatsUnblocked),
+        // One kind for two facts: a hold has an id, and what was added to one names it.
+        "SEAT-HOLD-CREATED" => json(data).map(Fact::HoldCreated).or_else(|| json(data).map(Fact::HoldGrew)),
+        "SEAT-HOLD-EXTENDED" => json(data).map(Fact::HoldExtended),
+        "SEAT-HOLD-CONFIRMED" => json(data).map(Fact::HoldConfirmed),
+        "SEAT-HOLD-CANCELLED" => json(data).map(Fact::HoldReleased),
+        "SEAT-HOLD-EXPIRED" => json(data).map(Fact::HoldExpired),
+        "BOOKING-CONFIRMED" => json(data).map(Fact::BookingConfirmed),
+        "BOOKING-CANCELLED" => json(data).map(Fact::BookingCancelled),
+        _ => None,
+    }
+}

@@ -1,0 +1,286 @@
+//! A connection, made in the background and kept.
+//!
+//! Whoever needs it waits for it within a limit of their own, but nobody's limit ends the connecting: a caller in a
+//! hurry must not keep a slow connection from ever being made.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
+    RedisError, RedisResult, Value,
+};
+use tokio::sync::watch;
+
+use super::options::{WarmError, WarmMode, WarmOptions};
+use super::policy;
+
+/// Commands that may wait to be written to one connection.
+const WRITE_QUEUE: usize = 8192;
+/// How often a command follows redirects within a cluster.
+const REDIRECTS: u32 = 4;
+
+#[derive(Clone)]
+pub(super) enum Connection {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    /// Sends the commands together. Each has its own answer; an error of the connection is everybody's.
+    pub async fn send(&mut self, commands: &[&Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
+        match self {
+            Connection::One(connection) => match commands {
+                [command] => Ok(vec![command.query_async(connection).await]),
+                _ => {
+                    let mut pipeline = Pipeline::with_capacity(commands.len());
+                    for command in commands {
+                        pipeline.add_command((*command).clone());
+                    }
+                    pipeline.ignore_errors().query_async(connection).await
+                }
+            },
+            // A pipeline of a cluster goes to one slot. Sent side by side, commands find their own nodes.
+            Connection::Cluster(connection) => {
+                let send = |command: &&Cmd| {
+                    let (command, mut connection) = ((*command).clone(), connection.clone());
+                    async move { command.query_async(&mut connection).await }
+                };
+                Ok(join_all(commands.iter().map(send)).await)
+            }
+        }
+    }
+}
+
+/// How to get a connection.
+#[derive(Clone)]
+pub(super) struct Connector {
+    way: Way,
+    name: String,
+    connect_timeout: Duration,
+    /// For the client itself. Ours are shorter; this one only frees what we have given up on.
+    response_timeout: Duration,
+}
+
+#[derive(Clone)]
+enum Way {
+    One(ConnectionInfo),
+    Cluster(Vec<ConnectionInfo>),
+    Sentinel { sentinels: Vec<ConnectionInfo>, master: String, login: RedisConnectionInfo },
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum NoConnection {
+    Unreachable(String),
+    Evicts(WarmError),
+}
+
+impl std::fmt::Display for NoConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoConnection::Unreachable(why) => f.write_str(why),
+            NoConnection::Evicts(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<RedisError> for NoConnection {
+    fn from(error: RedisError) -> Self {
+        NoConnection::Unreachable(error.to_string())
+    }
+}
+
+/// A connector for each of the servers that have a breaker of their own.
+pub(super) fn connectors(options: &WarmOptions) -> Result<Vec<Connector>, WarmError> {
+    let infos = options.urls.iter().map(|url| info(url)).collect::<Result<Vec<_>, _>>()?;
+    let new = |way, name: String| Connector {
+        way,
+        name,
+        connect_timeout: options.connect_timeout,
+        response_timeout: options.bulk_timeout.max(options.call_timeout) * 2,
+    };
+    let names = || infos.iter().map(|info| info.addr().to_string()).collect::<Vec<_>>().join(",");
+    match (&options.mode, &infos[..]) {
+        (_, []) => Err(WarmError::Options("the URL of a Redis")),
+        (WarmMode::Single, [one]) => Ok(vec![new(Way::One(one.clone()), names())]),
+        (WarmMode::Single, _) => {
+            Err(WarmError::Options("one URL only, or another mode: cluster, sentinel or redlock"))
+        }
+        (WarmMode::Cluster, all) => Ok(vec![new(Way::Cluster(all.to_vec()), names())]),
+        (WarmMode::Sentinel { master }, all) => {
+            let no_login =
+                |info: &ConnectionInfo| info.clone().set_redis_settings(RedisConnectionInfo::default());
+            let way = Way::Sentinel {
+                sentinels: all.iter().map(no_login).collect(),
+                master: master.clone(),
+                login: all[0].redis_settings().clone(),
+            };
+            Ok(vec![new(way, format!("{master} of {}", names()))])
+        }
+        (WarmMode::Redlock, all) if all.len() >= 3 && all.len() % 2 == 1 => {
+            Ok(all.iter().map(|one| new(Way::One(one.clone()), one.addr().to_string())).collect())
+        }
+        (WarmMode::Redlock, _) => {
+            Err(WarmError::Options("an odd number of servers for Redlock, three or more"))
+        }
+    }
+}
+
+fn info(url: &str) -> Result<ConnectionInfo, WarmError> {
+    let info = url.into_connection_info().map_err(|error| WarmError::Url {
+        // What comes before an @ may be a password.
+        url: url.rsplit('@').next().unwrap_or_default().to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(info.set_tcp_settings(tcp()))
+}
+
+fn tcp() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+impl Connector {
+    /// The address, without what is secret in it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Connects and makes sure that claims are safe there.
+    pub async fn connect(&self) -> Result<Connection, NoConnection> {
+        let late = |_| NoConnection::Unreachable("connecting took too long".into());
+        // Sentinels are asked one after another, and some of them may be gone.
+        let turns =
+            if let Way::Sentinel { sentinels, .. } = &self.way { sentinels.len() as u32 + 1 } else { 1 };
+        let limit = self.connect_timeout * turns;
+        let mut connection = tokio::time::timeout(limit, self.open()).await.map_err(late)??;
+        let policies = policy::policies(&mut connection);
+        let policies = tokio::time::timeout(self.connect_timeout, policies).await.map_err(late)??;
+        match policies.into_iter().find(|policy| policy != policy::SAFE) {
+            None => Ok(connection),
+            Some(policy) => {
+                Err(NoConnection::Evicts(WarmError::Evicts { server: self.name.clone(), policy }))
+            }
+        }
+    }
+
+    async fn open(&self) -> RedisResult<Connection> {
+        match &self.way {
+            Way::Cluster(infos) => {
+                let client = ClusterClientBuilder::new(infos.clone())
+                    .retries(REDIRECTS)
+                    .min_retry_wait(1)
+                    .max_retry_wait(20)
+                    .connection_timeout(self.connect_timeout)
+                    .response_timeout(self.response_timeout)
+                    .tcp_settings(tcp())
+                    .build()?;
+                Ok(Connection::Cluster(client.get_async_connection().await?))
+            }
+            _ => {
+                let client = self.client().await?;
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(self.connect_timeout))
+                    .set_response_timeout(Some(self.response_timeout))
+                    .set_pipeline_buffer_size(WRITE_QUEUE);
+                let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+                Ok(Connection::One(connection))
+            }
+        }
+    }
+
+    /// A client for one server that can be subscribed to. In a cluster every node passes messages on to all.
+    pub async fn client(&self) -> RedisResult<Client> {
+        match &self.way {
+            Way::One(info) => Client::open(info.clone()),
+            Way::Cluster(infos) => {
+                let mut last = None;
+                for info in infos {
+                    let client = Client::open(info.clone())?;
+                    match client.get_multiplexed_async_connection().await {
+                        Ok(_) => return Ok(client),
+                        Err(error) => last = Some(error),
+                    }
+                }
+                Err(last.expect("there is at least one URL"))
+            }
+            Way::Sentinel { sentinels, master, login } => {
+                let node = SentinelNodeConnectionInfo::default()
+                    .set_redis_connection_info(login.clone())
+                    .set_tcp_settings(tcp());
+                let master = master.clone();
+                let kind = SentinelServerType::Master;
+                SentinelClient::build(sentinels.clone(), master, Some(node), kind)?.async_get_client().await
+            }
+        }
+    }
+}
+
+enum Slot {
+    Empty,
+    Connecting,
+    Failed(NoConnection),
+    /// With a number, so that trouble with an old connection does not end the one that came after it.
+    Ready(u64, Connection),
+}
+
+pub(super) struct Link {
+    connector: Connector,
+    slot: Arc<watch::Sender<Slot>>,
+    made: Arc<AtomicU64>,
+}
+
+impl Link {
+    pub fn new(connector: Connector) -> Self {
+        Self { connector, slot: Arc::new(watch::Sender::new(Slot::Empty)), made: Arc::default() }
+    }
+
+    /// The connection and its number, or the reason why the attempt that was under way, or that this starts, made none.
+    pub async fn get(&self) -> Result<(u64, Connection), NoConnection> {
+        if let Slot::Ready(number, connection) = &*self.slot.borrow() {
+            return Ok((*number, connection.clone()));
+        }
+        let mut watch = self.slot.subscribe();
+        let must_start = self.slot.send_if_modified(|slot| {
+            let start = matches!(slot, Slot::Empty | Slot::Failed(_));
+            if start {
+                *slot = Slot::Connecting;
+            }
+            start
+        });
+        if must_start {
+            let (connector, slot) = (self.connector.clone(), Arc::clone(&self.slot));
+            let number = self.made.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                let made = match connector.connect().await {
+                    Ok(connection) => Slot::Ready(number, connection),
+                    Err(error) => Slot::Failed(error),
+                };
+                slot.send_replace(made);
+            });
+        }
+        let given_up = || NoConnection::Unreachable("the connection was given up".into());
+        match &*watch.wait_for(|slot| !matches!(slot, Slot::Connecting)).await.map_err(|_| given_up())? {
+            Slot::Ready(number, connection) => Ok((*number, connection.clone())),
+            Slot::Failed(error) => Err(error.clone()),
+            Slot::Empty | Slot::Connecting => Err(given_up()),
+        }
+    }
+
+    /// Forgets the connection of that number, or whichever there is. The next one who needs one makes a new one.
+    pub fn reset(&self, number: Option<u64>) {
+        self.slot.send_if_modified(|slot| {
+            let reset = matches!(slot, Slot::Ready(now, _) if number.is_none_or(|number| number == *now));
+            if reset {
+                *slot = Slot::Empty;
+            }
+            reset
+        });
+    }
+}

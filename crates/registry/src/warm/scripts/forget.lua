@@ -1,0 +1,7 @@
+-- Deletes the projection of an event, if it is of the sequence given, or of any when none is.
+local base = KEYS[1]
+local stored = redis.call('HGET', base .. 'occupancy', 'sequence')
+if ARGV[1] ~= '' and stored ~= ARGV[1] then
+  return 0
+end
+return redis.call('DEL', base .. 'occupancy', base .. 'seat_holds', base .. 'availability', base .. 'sold', base .. 'ahead')
