@@ -86,7 +86,8 @@ impl Warm {
         cmd("PUBLISH").arg(self.keys().facts()).arg(text).to_owned()
     }
 
-    /// What other nodes commit from now on. Ends when the receiver is dropped.
+    /// What other nodes commit from now on. Ends when the receiver is dropped. With several servers it comes over
+    /// each of them, so several times: as long as one of them is up, it comes.
     pub fn subscribe(&self) -> mpsc::Receiver<Announcement> {
         let (announcements, receiver) = mpsc::channel(QUEUE);
         let lost = Arc::new(AtomicBool::new(false));

@@ -20,7 +20,7 @@ use redis::{
 use tokio::sync::watch;
 
 use super::options::{WarmError, WarmMode, WarmOptions};
-use super::policy;
+use super::{policy, scripts};
 
 /// Commands that may wait to be written to one connection.
 const WRITE_QUEUE: usize = 8192;
@@ -152,7 +152,8 @@ impl Connector {
         &self.name
     }
 
-    /// Connects and makes sure that claims are safe there.
+    /// Connects, makes sure that claims are safe there, and brings the scripts along: the first request after an
+    /// outage has no time for that.
     pub async fn connect(&self) -> Result<Connection, NoConnection> {
         let late = |_| NoConnection::Unreachable("connecting took too long".into());
         // Sentinels are asked one after another, and some of them may be gone.
@@ -162,12 +163,15 @@ impl Connector {
         let mut connection = tokio::time::timeout(limit, self.open()).await.map_err(late)??;
         let policies = policy::policies(&mut connection);
         let policies = tokio::time::timeout(self.connect_timeout, policies).await.map_err(late)??;
-        match policies.into_iter().find(|policy| policy != policy::SAFE) {
-            None => Ok(connection),
-            Some(policy) => {
-                Err(NoConnection::Evicts(WarmError::Evicts { server: self.name.clone(), policy }))
-            }
+        if let Some(policy) = policies.into_iter().find(|policy| policy != policy::SAFE) {
+            return Err(NoConnection::Evicts(WarmError::Evicts { server: self.name.clone(), policy }));
         }
+        let scripts = scripts::load_all();
+        let scripts: Vec<&Cmd> = scripts.iter().collect();
+        let loaded =
+            tokio::time::timeout(self.connect_timeout, connection.send(&scripts)).await.map_err(late)??;
+        loaded.into_iter().collect::<RedisResult<Vec<Value>>>()?;
+        Ok(connection)
     }
 
     async fn open(&self) -> RedisResult<Connection> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, cmd};
+use redis::{Cmd, Pipeline, RedisError, RedisResult, ServerError, ServerErrorKind, Value, cmd};
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -47,10 +47,12 @@ impl From<NoConnection> for Trouble {
 
 impl From<RedisError> for Trouble {
     fn from(error: RedisError) -> Self {
+        let why = error.to_string();
         // An error in a script, or a key of the wrong type: such a key must not switch Redis off for all the others.
-        match error.code() {
-            Some("ERR" | "WRONGTYPE") => Trouble::Refused(error.to_string()),
-            _ => Trouble::Down(error.to_string()),
+        let is_about_the_call = |error: &(usize, ServerError)| matches!(error.1.code(), "ERR" | "WRONGTYPE");
+        match error.into_server_errors() {
+            Some(errors) if errors.iter().all(is_about_the_call) => Trouble::Refused(why),
+            _ => Trouble::Down(why),
         }
     }
 }

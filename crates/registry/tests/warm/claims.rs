@@ -1,0 +1,115 @@
+//! Claims on one server.
+
+use std::time::Duration;
+
+use rowlock_registry::warm::{Warm, WarmOptions};
+
+use super::support::*;
+
+#[tokio::test]
+async fn all_of_the_seats_or_none() {
+    let (servers, warm) = one().await;
+    let first = claimed(claim(&warm, "ada", &[1, 2]).await);
+    assert_eq!(first.seats, seats([1, 2]));
+    let owners = taken(claim(&warm, "bob", &[2, 3]).await);
+    assert_eq!(owners.iter().map(|(seat, _)| *seat).collect::<Vec<_>>(), seats([2]));
+    let owner = &owners[0].1;
+    assert_eq!((owner.user.clone(), owner.pending, owner.hold), (Some(user("ada")), true, None));
+    let lives = owner.expires_at.unwrap().millis_since(owner.held_at.unwrap());
+    assert_eq!(lives, 5000);
+    assert_eq!(
+        servers.redis().cli(&["EXISTS", &seat_key(3)]).unwrap(),
+        "0",
+        "nothing of a refused claim stays"
+    );
+    claimed(claim(&warm, "bob", &[3]).await);
+}
+
+#[tokio::test]
+async fn the_same_user_is_no_rival_of_theirs() {
+    let (_servers, warm) = one().await;
+    let first = claimed(claim(&warm, "a:\"d\\a", &[1, 2]).await);
+    let second = claimed(claim(&warm, "a:\"d\\a", &[2, 3]).await);
+    assert_eq!(second.seats, seats([3]), "what they had stays as it was");
+    warm.release(&second).await.unwrap();
+    assert_eq!(taken(claim(&warm, "bob", &[1, 2, 3]).await).len(), 2);
+    warm.release(&first).await.unwrap();
+    claimed(claim(&warm, "bob", &[1, 2, 3]).await);
+}
+
+#[tokio::test]
+async fn a_claim_that_nobody_confirms_ends_by_itself() {
+    let servers = Servers::one();
+    let options = WarmOptions { pending: Duration::from_millis(300), ..servers.options() };
+    let warm = Warm::connect(options).await.unwrap();
+    claimed(claim(&warm, "ada", &[1]).await);
+    taken(claim(&warm, "bob", &[1]).await);
+    eventually("the end of the claim", async || {
+        matches!(claim(&warm, "bob", &[1]).await, rowlock_registry::warm::Claimed::Claimed(_))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_the_owner_gives_a_claim_back() {
+    let servers = Servers::one();
+    let options = WarmOptions { pending: Duration::from_millis(100), ..servers.options() };
+    let warm = Warm::connect(options).await.unwrap();
+    let old = claimed(claim(&warm, "ada", &[1]).await);
+    let key = seat_key(1);
+    eventually("the end of the claim", async || servers.redis().cli(&["EXISTS", &key]).unwrap() == "0").await;
+    // The same again, this time with all the time that is needed.
+    let warm = servers.connect().await;
+    claimed(claim(&warm, "bob", &[1]).await);
+    warm.release_all(&[old.clone(), old]).await.unwrap();
+    assert_eq!(taken(claim(&warm, "eve", &[1]).await)[0].1.user, Some(user("bob")), "bob's is still his");
+}
+
+#[tokio::test]
+async fn a_stale_claim_is_healed_only_as_it_was_seen() {
+    let (servers, warm) = one().await;
+    let receipt = claimed(claim(&warm, "ada", &[1, 2]).await);
+    let seen = taken(claim(&warm, "bob", &[1, 2]).await);
+    warm.release(&receipt).await.unwrap();
+    claimed(claim(&warm, "eve", &[2]).await);
+    servers.redis().cli(&["SET", &seat_key(3), "nonsense"]).unwrap();
+    warm.heal(org(), event(), &seen).await.unwrap();
+    let left = taken(claim(&warm, "bob", &[1, 2, 3]).await);
+    assert_eq!(left.iter().map(|(seat, _)| *seat).collect::<Vec<_>>(), seats([2, 3]));
+    warm.heal(org(), event(), &left[1..]).await.unwrap();
+    claimed(claim(&warm, "bob", &[1, 3]).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_hundred_one_gets_the_seat() {
+    let (_servers, warm) = one().await;
+    for round in 0..10 {
+        assert_eq!(rush(&warm, event(), round, 200).await, (1, 199));
+    }
+}
+
+#[tokio::test]
+async fn scripts_and_keys_may_be_flushed_at_any_time() {
+    let (servers, warm) = one().await;
+    let receipt = claimed(claim(&warm, "ada", &[1]).await);
+    servers.redis().cli(&["SCRIPT", "FLUSH"]).unwrap();
+    taken(claim(&warm, "bob", &[1]).await);
+    servers.redis().cli(&["SCRIPT", "FLUSH"]).unwrap();
+    warm.release_all(&[receipt.clone(), receipt.clone(), receipt]).await.unwrap();
+    claimed(claim(&warm, "bob", &[1]).await);
+    servers.redis().cli(&["FLUSHALL"]).unwrap();
+    claimed(claim(&warm, "ada", &[1]).await);
+    servers.redis().restart_empty().unwrap();
+    eventually("a new connection", async || {
+        matches!(claim(&warm, "eve", &[1]).await, rowlock_registry::warm::Claimed::Claimed(_))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_of_no_seats_needs_no_redis() {
+    let (servers, warm) = one().await;
+    servers.redis().kill();
+    let receipt = claimed(claim(&warm, "ada", &[]).await);
+    warm.release(&receipt).await.unwrap();
+}

@@ -1,0 +1,80 @@
+//! Cluster and sentinels.
+
+use rowlock_core::EventId;
+use rowlock_dev::redis::Sentinels;
+use rowlock_registry::warm::{Claimed, Warm};
+use uuid::Uuid;
+
+use super::support::*;
+
+fn event_number(number: u128) -> EventId {
+    // Spread over all the bits, as the ids of real events are.
+    EventId::from_uuid(Uuid::from_u128((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_serves_events_of_every_node() {
+    let servers = Servers::cluster(0);
+    let warm = servers.connect().await;
+    let Servers::Cluster(cluster) = &servers else { unreachable!() };
+    for number in 0..12 {
+        assert_eq!(rush(&warm, event_number(number), 1, 20).await, (1, 19));
+    }
+    assert_eq!(rush(&warm, event(), 7, 200).await, (1, 199));
+    for node in cluster.nodes() {
+        assert_ne!(node.cli(&["DBSIZE"]).unwrap(), "0", "every node has some of the events");
+        node.cli(&["SCRIPT", "FLUSH"]).unwrap();
+    }
+    let receipt = claimed(claim(&warm, "ada", &[1, 2, 3]).await);
+    warm.release(&receipt).await.unwrap();
+    claimed(claim(&warm, "bob", &[1, 2, 3]).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_goes_on_after_a_failover_even_if_a_claim_is_lost() {
+    let servers = Servers::cluster(1);
+    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let Servers::Cluster(cluster) = &servers else { unreachable!() };
+    claimed(claim(&warm, "ada", &[1]).await);
+    let nodes = cluster.nodes();
+    let master = cluster.master_of(&nodes[0], &seat_key(1)).unwrap();
+    let asked = nodes.iter().find(|node| node.address() != master.address()).unwrap();
+    master.kill();
+    // The one claim may be lost or kept; whoever comes next is answered, and of many one gets a free seat.
+    eventually("the new master", async || !matches!(claim(&warm, "bob", &[2]).await, Claimed::Unavailable))
+        .await;
+    assert_ne!(cluster.master_of(asked, &seat_key(1)).unwrap().address(), master.address());
+    assert_eq!(rush(&warm, event(), 3, 50).await.0, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_lead_to_the_master_and_to_its_successor() {
+    let servers = Servers::sentinels();
+    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let Servers::Sentinels(sentinels) = &servers else { unreachable!() };
+    assert_eq!(rush(&warm, event(), 1, 200).await, (1, 199));
+    let [master, replica] = sentinels.servers();
+    assert_eq!(master.cli(&["EXISTS", &seat_key(1)]).unwrap(), "1");
+    master.kill();
+    eventually("the successor", async || matches!(claim(&warm, "bob", &[2]).await, Claimed::Claimed(_)))
+        .await;
+    assert_eq!(sentinels.master(), Some(replica.address()), "of {}", Sentinels::MASTER);
+    assert_eq!(replica.cli(&["EXISTS", &seat_key(2)]).unwrap(), "1");
+    assert_eq!(rush(&warm, event(), 3, 50).await.0, 1);
+}
+
+#[tokio::test]
+async fn a_master_that_became_a_replica_is_left() {
+    let servers = Servers::sentinels();
+    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let Servers::Sentinels(sentinels) = &servers else { unreachable!() };
+    claimed(claim(&warm, "ada", &[1]).await);
+    let [_, second] = sentinels.servers();
+    sentinels.sentinels()[0].cli(&["SENTINEL", "FAILOVER", Sentinels::MASTER]).unwrap();
+    eventually("the failover", async || sentinels.master() == Some(second.address())).await;
+    eventually("the new master", async || {
+        claim(&warm, "bob", &[2]).await;
+        second.cli(&["EXISTS", &seat_key(2)]).unwrap() == "1"
+    })
+    .await;
+}

@@ -1,0 +1,154 @@
+//! Rebuilding an event in Redis, and loading it.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rowlock_registry::warm::{Applied, Warm, WarmHeld, WarmOptions};
+
+use super::projection::Book;
+use super::support::*;
+
+#[tokio::test]
+async fn what_is_saved_is_what_is_loaded_in_every_mode() {
+    for servers in [Servers::one(), Servers::cluster(0), Servers::redlock()] {
+        let warm = servers.connect().await;
+        let mut book = Book::new().await;
+        let mut random = StdRng::seed_from_u64(3);
+        for _ in 0..40 {
+            let requests = (0..5).map(|_| book.any(&mut random)).collect();
+            book.commit(requests).await;
+        }
+        assert_eq!(book.loaded(&warm).await, None);
+        let stored = book.stored().await;
+        warm.save(book.stage.org, &stored, book.now()).await.unwrap();
+        assert_eq!(book.loaded(&warm).await, Some(stored));
+        book.assert_claims(&warm).await;
+        let new = book.commit(vec![book.stage.hold("ada", &[100, 101])]).await;
+        let applied = book.apply(&warm, &new).await;
+        assert_eq!(applied, Applied::Current(book.stored().await.sequence));
+        assert_eq!(book.loaded(&warm).await, Some(book.stored().await));
+    }
+}
+
+#[tokio::test]
+async fn facts_committed_during_a_rebuild_are_in_it() {
+    let (servers, warm) = one().await;
+    let mut book = Book::new().await;
+    let mut random = StdRng::seed_from_u64(5);
+    for round in 0..10 {
+        servers.redis().cli(&["FLUSHALL"]).unwrap();
+        let requests = (0..20).map(|_| book.any(&mut random)).collect();
+        book.commit(requests).await;
+        let old = book.stored().await;
+        for _ in 0..30 {
+            let requests = (0..5).map(|_| book.any(&mut random)).collect();
+            let new = book.commit(requests).await;
+            if !new.is_empty() {
+                assert_eq!(book.apply(&warm, &new).await, Applied::Missing);
+            }
+        }
+        warm.save(book.stage.org, &old, book.now()).await.unwrap();
+        assert_eq!(book.loaded(&warm).await, Some(book.stored().await), "round {round}");
+        book.assert_claims(&warm).await;
+    }
+}
+
+#[tokio::test]
+async fn an_older_state_does_not_replace_a_newer_one() {
+    let (_servers, warm) = one().await;
+    let mut book = Book::new().await;
+    let old = book.stored().await;
+    book.commit(vec![book.stage.hold("ada", &[1])]).await;
+    let new = book.stored().await;
+    warm.save(book.stage.org, &new, book.now()).await.unwrap();
+    warm.save(book.stage.org, &old, book.now()).await.unwrap();
+    assert_eq!(book.loaded(&warm).await, Some(new));
+    warm.forget(book.stage.org, book.stage.event).await.unwrap();
+    assert_eq!(book.loaded(&warm).await, None);
+    warm.save(book.stage.org, &old, book.now()).await.unwrap();
+    assert_eq!(book.loaded(&warm).await, Some(old));
+}
+
+#[tokio::test]
+async fn a_copy_that_contradicts_itself_is_not_loaded_and_goes_away() {
+    let (servers, warm) = one().await;
+    let book = Book::new().await;
+    let stored = book.stored().await;
+    let key = |name: &str| format!("rowlock:org:{}:event:{{{}}}:{name}", book.stage.org, book.stage.event);
+    let spoil: [&[&str]; 4] = [
+        &["SETBIT", &key("availability"), "3", "0"],
+        &["SETBIT", &key("availability"), "100000", "1"],
+        &["SETBIT", &key("sold"), "3", "1"],
+        &["HINCRBY", &key("occupancy"), "held", "1"],
+    ];
+    for command in spoil {
+        warm.save(book.stage.org, &stored, book.now()).await.unwrap();
+        assert_eq!(book.loaded(&warm).await.as_ref(), Some(&stored));
+        servers.redis().cli(command).unwrap();
+        assert_eq!(book.loaded(&warm).await, None, "{command:?}");
+        assert_eq!(servers.redis().cli(&["EXISTS", &key("occupancy")]).unwrap(), "0");
+    }
+}
+
+#[tokio::test]
+async fn claims_live_as_long_as_their_holds_and_a_minute() {
+    let (servers, warm) = one().await;
+    let mut book = Book::new().await;
+    book.apply(&warm, &book.facts).await;
+    let held = book.stage.hold("ada", &[1]);
+    let new = book.commit(vec![held]).await;
+    book.apply(&warm, &new).await;
+    let key =
+        format!("rowlock:org:{}:event:{{{}}}:seat:{}", book.stage.org, book.stage.event, book.stage.seat(1));
+    let lives = |key: &str| servers.redis().cli(&["PTTL", key]).unwrap().parse::<i64>().unwrap();
+    let until = book.stored().await.held[0].until;
+    let expected = until.millis_since(book.now()) + 60_000;
+    assert!((expected - 5_000..=expected + 5_000).contains(&lives(&key)), "{} {expected}", lives(&key));
+    let hold = book.stored().await.held[0].hold;
+    let new = book.commit(vec![book.stage.checkout("ada", hold)]).await;
+    book.apply(&warm, &new).await;
+    assert!(book.stored().await.held[0].until > until);
+    let expected = book.stored().await.held[0].until.millis_since(book.now()) + 60_000;
+    assert!((expected - 5_000..=expected + 5_000).contains(&lives(&key)), "an extension moves it");
+    let hash = servers.redis().cli(&[
+        "HGET",
+        &format!("rowlock:org:{}:event:{{{}}}:hold:{hold}", book.stage.org, book.stage.event),
+        "status",
+    ]);
+    assert_eq!(hash.unwrap(), "active");
+}
+
+#[tokio::test]
+async fn an_event_that_nobody_changes_leaves_redis() {
+    let servers = Servers::one();
+    let keep = std::time::Duration::from_millis(300);
+    let warm = Warm::connect(WarmOptions { keep, ..servers.options() }).await.unwrap();
+    let book = Book::new().await;
+    book.apply(&warm, &book.facts).await;
+    warm.save_layout(book.stage.org, book.stage.event, 1, b"layout").await.unwrap();
+    eventually("an empty Redis", async || servers.redis().cli(&["DBSIZE"]).unwrap() == "0").await;
+}
+
+#[tokio::test]
+async fn a_layout_is_kept_as_it_is() {
+    let (_servers, warm) = one().await;
+    assert_eq!(warm.load_layout(org(), event()).await, Ok(None));
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    warm.save_layout(org(), event(), 42, &bytes).await.unwrap();
+    assert_eq!(warm.load_layout(org(), event()).await, Ok(Some((42, bytes))));
+}
+
+#[tokio::test]
+async fn many_holds_are_saved_in_parts() {
+    let (_servers, warm) = one().await;
+    let mut book = Book::new().await;
+    book.commit(vec![]).await;
+    let mut stored = book.stored().await;
+    stored.seats = 20_000;
+    stored.free = vec![0; 20_000_usize.div_ceil(64)];
+    stored.sold = stored.free.clone();
+    let until = book.now().plus_seconds(600);
+    let held = |ordinal| WarmHeld { ordinal, hold: hold_id(u128::from(ordinal)), user: user("ada"), until };
+    stored.held = (0..20_000).map(held).collect();
+    warm.save(book.stage.org, &stored, book.now()).await.unwrap();
+    assert_eq!(book.loaded(&warm).await, Some(stored));
+}
