@@ -16,14 +16,14 @@ pub(super) const MAX_AHEAD: u64 = 16_384;
 /// Facts that one call takes up at most of those that waited, so that no script keeps others waiting for long.
 const MAX_DRAIN: u64 = 512;
 /// Seats that the facts of one script call may name together, for the same reason.
-const MAX_SEATS_PER_CALL: usize = 1_000;
+const MAX_SEATS_PER_CALL: usize = 256;
 
-/// Committed facts of one stream, in sequence.
-#[derive(Clone, Copy, Debug)]
+/// Committed facts of one stream, in sequence. The facts of a whole commit belong together: they cost one call.
+#[derive(Clone, Debug)]
 pub struct Batch<'a> {
     pub org: OrgId,
     pub stream: Stream,
-    pub facts: &'a [(u64, Fact)],
+    pub facts: Vec<(u64, &'a Fact)>,
 }
 
 /// How the copy of an event in Redis stands after facts were applied.
@@ -47,7 +47,7 @@ impl Warm {
         let mut last_of_event = Vec::new();
         for batch in batches {
             if let Stream::Event(event) = batch.stream {
-                commands.extend(self.apply_commands(batch.org, event, now, batch.facts));
+                commands.extend(self.apply_commands(batch.org, event, now, &batch.facts));
                 last_of_event.push(commands.len() - 1);
             }
         }
@@ -61,7 +61,7 @@ impl Warm {
     }
 
     /// Calls of the script for the facts of an event: one, or several for facts about very many seats.
-    fn apply_commands(&self, org: OrgId, event: EventId, now: Time, facts: &[(u64, Fact)]) -> Vec<Cmd> {
+    fn apply_commands(&self, org: OrgId, event: EventId, now: Time, facts: &[(u64, &Fact)]) -> Vec<Cmd> {
         let mut calls = vec![self.apply_call(org, event)];
         let mut seats = 0;
         for (sequence, fact) in facts {

@@ -26,9 +26,12 @@ fn blocked(ordinal: u32) -> Fact {
     Fact::SeatsBlocked(SeatsMarked { event: event(), seats: seats([ordinal]) })
 }
 
+fn batch(stream: Stream, facts: &[(u64, Fact)]) -> Batch<'_> {
+    Batch { org: org(), stream, facts: facts.iter().map(|(sequence, fact)| (*sequence, fact)).collect() }
+}
+
 async fn tell(warm: &Warm, facts: &[(u64, Fact)]) {
-    let batch = Batch { org: org(), stream: Stream::Event(event()), facts };
-    warm.apply(NOW, &[batch]).await.unwrap();
+    warm.apply(NOW, &[batch(Stream::Event(event()), facts)]).await.unwrap();
 }
 
 #[tokio::test]
@@ -38,10 +41,7 @@ async fn others_hear_and_oneself_does_not() {
     let (mut hears_one, mut hears_two) = (subscribed(&two).await, subscribed(&one).await);
     let revoked = KeyRevoked { org: org(), key: KeyId::from_uuid(Uuid::from_u128(5)), revoked_at: NOW };
     let (of_event, of_org) = ([(7, blocked(1)), (8, blocked(2))], [(3, Fact::ApiKeyRevoked(revoked))]);
-    let batches = [
-        Batch { org: org(), stream: Stream::Event(event()), facts: &of_event },
-        Batch { org: org(), stream: Stream::Org(org()), facts: &of_org },
-    ];
+    let batches = [batch(Stream::Event(event()), &of_event), batch(Stream::Org(org()), &of_org)];
     one.apply(NOW, &batches).await.unwrap();
     tell(&two, &[(9, blocked(3))]).await;
     let Announcement::Committed(heard) = next(&mut hears_one).await else { panic!() };
@@ -86,8 +86,7 @@ async fn a_slow_listener_is_told_that_it_missed_some() {
     let mut tell_many = async || {
         let facts: Vec<[(u64, Fact); 1]> = (1..=500).map(|i| [(sequence + i, blocked(1))]).collect();
         sequence += 500;
-        let stream = Stream::Event(event());
-        let batches: Vec<_> = facts.iter().map(|facts| Batch { org: org(), stream, facts }).collect();
+        let batches: Vec<_> = facts.iter().map(|facts| batch(Stream::Event(event()), facts)).collect();
         one.apply(NOW, &batches).await.unwrap();
         for _ in 0..500 {
             next(&mut other).await;

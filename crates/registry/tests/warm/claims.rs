@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rowlock_registry::warm::{Warm, WarmOptions};
+use rowlock_registry::warm::{Claimed, Receipt, Warm, WarmOptions};
 
 use super::support::*;
 
@@ -45,24 +45,40 @@ async fn a_claim_that_nobody_confirms_ends_by_itself() {
     claimed(claim(&warm, "ada", &[1]).await);
     taken(claim(&warm, "bob", &[1]).await);
     eventually("the end of the claim", async || {
-        matches!(claim(&warm, "bob", &[1]).await, rowlock_registry::warm::Claimed::Claimed(_))
+        matches!(claim(&warm, "bob", &[1]).await, Claimed::Claimed(_))
     })
     .await;
 }
 
-#[tokio::test]
-async fn only_the_owner_gives_a_claim_back() {
+/// Ada's claim has ended and bob has the seat. Whose is it after ada's claim was given back?
+async fn owner_after(give_back: impl AsyncFnOnce(&Servers, &Warm, Receipt)) -> Claimed {
     let servers = Servers::one();
     let options = WarmOptions { pending: Duration::from_millis(100), ..servers.options() };
-    let warm = Warm::connect(options).await.unwrap();
-    let old = claimed(claim(&warm, "ada", &[1]).await);
+    let brief = Warm::connect(options).await.unwrap();
+    let old = claimed(claim(&brief, "ada", &[1]).await);
     let key = seat_key(1);
     eventually("the end of the claim", async || servers.redis().cli(&["EXISTS", &key]).unwrap() == "0").await;
-    // The same again, this time with all the time that is needed.
     let warm = servers.connect().await;
     claimed(claim(&warm, "bob", &[1]).await);
-    warm.release_all(&[old.clone(), old]).await.unwrap();
-    assert_eq!(taken(claim(&warm, "eve", &[1]).await)[0].1.user, Some(user("bob")), "bob's is still his");
+    give_back(&servers, &warm, old).await;
+    claim(&warm, "eve", &[1]).await
+}
+
+#[tokio::test]
+async fn only_the_owner_gives_a_claim_back() {
+    let answer = owner_after(async |_, warm, old| {
+        warm.release_all(&[old.clone(), old]).await.unwrap();
+    });
+    assert_eq!(taken(answer.await)[0].1.user, Some(user("bob")), "bob's is still his");
+}
+
+/// What the test above would see if releasing did not look whose the claim is.
+#[tokio::test]
+async fn without_that_check_somebody_elses_claim_is_lost() {
+    let answer = owner_after(async |servers: &Servers, _, _| {
+        servers.redis().cli(&["DEL", &seat_key(1)]).unwrap();
+    });
+    claimed(answer.await);
 }
 
 #[tokio::test]
@@ -100,10 +116,8 @@ async fn scripts_and_keys_may_be_flushed_at_any_time() {
     servers.redis().cli(&["FLUSHALL"]).unwrap();
     claimed(claim(&warm, "ada", &[1]).await);
     servers.redis().restart_empty().unwrap();
-    eventually("a new connection", async || {
-        matches!(claim(&warm, "eve", &[1]).await, rowlock_registry::warm::Claimed::Claimed(_))
-    })
-    .await;
+    eventually("a new connection", async || matches!(claim(&warm, "eve", &[1]).await, Claimed::Claimed(_)))
+        .await;
 }
 
 #[tokio::test]

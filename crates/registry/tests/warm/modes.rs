@@ -17,7 +17,7 @@ async fn a_cluster_serves_events_of_every_node() {
     let servers = Servers::cluster(0);
     let warm = servers.connect().await;
     let Servers::Cluster(cluster) = &servers else { unreachable!() };
-    for number in 0..12 {
+    for number in 0..30 {
         assert_eq!(rush(&warm, event_number(number), 1, 20).await, (1, 19));
     }
     assert_eq!(rush(&warm, event(), 7, 200).await, (1, 199));
@@ -43,7 +43,10 @@ async fn a_cluster_goes_on_after_a_failover_even_if_a_claim_is_lost() {
     // The one claim may be lost or kept; whoever comes next is answered, and of many one gets a free seat.
     eventually("the new master", async || !matches!(claim(&warm, "bob", &[2]).await, Claimed::Unavailable))
         .await;
-    assert_ne!(cluster.master_of(asked, &seat_key(1)).unwrap().address(), master.address());
+    eventually("everybody knows it", async || {
+        cluster.master_of(asked, &seat_key(1)).is_some_and(|now| now.address() != master.address())
+    })
+    .await;
     assert_eq!(rush(&warm, event(), 3, 50).await.0, 1);
 }
 

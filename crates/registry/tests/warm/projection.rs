@@ -6,15 +6,15 @@ use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
-use rowlock_core::{BookingId, Command, Fact, HoldId, Outcome, Request, SeatId, Stream, Time};
-use rowlock_registry::warm::{Applied, Batch, Warm, WarmArea, WarmEvent, WarmHeld};
+use rowlock_core::{BookingId, CartToken, Command, Fact, HoldId, Outcome, Request, SeatId, Stream, Time};
+use rowlock_registry::warm::{Applied, Batch, Claim, Claimed, Warm, WarmArea, WarmEvent, WarmHeld};
 use rowlock_truth::Truth;
 use rowlock_truth::conformance::stage::{Setup, Stage, furnish, name, new_event, section};
 use rowlock_truth::read::EventSnapshot;
 use rowlock_truth::sqlite::{SqliteOptions, SqliteTruth};
 use tempfile::TempDir;
 
-use super::support::one;
+use super::support::{claimed, one, taken};
 
 /// A store, and the facts of the event from the first one on.
 pub struct Book {
@@ -111,12 +111,19 @@ impl Book {
     }
 
     pub async fn apply(&self, warm: &Warm, facts: &[(u64, Fact)]) -> Applied {
+        let facts = facts.iter().map(|(sequence, fact)| (*sequence, fact)).collect();
         let batch = Batch { org: self.stage.org, stream: Stream::Event(self.stage.event), facts };
         warm.apply(self.now(), &[batch]).await.unwrap()[0]
     }
 
     pub async fn loaded(&self, warm: &Warm) -> Option<WarmEvent> {
         warm.load(self.stage.org, self.stage.event).await.unwrap()
+    }
+
+    pub async fn claim(&self, warm: &Warm, who: &str, seat: u32) -> Claimed {
+        let (org, event, seats) = (self.stage.org, self.stage.event, [self.stage.seat(seat)]);
+        let (user, cart) = (super::support::user(who), CartToken::unnamed());
+        warm.claim(&Claim { org, event, user: &user, cart: &cart, seats: &seats }).await
     }
 
     /// Every claim is that of the hold that has the seat, and no other seat is claimed.
@@ -249,4 +256,27 @@ async fn a_release_by_the_wrong_hold_leaves_the_claim() {
     book.apply(&warm, &released).await;
     let owner = warm.owners(book.stage.org, book.stage.event, &[book.stage.seat(1)]).await.unwrap();
     assert_eq!(owner[0].as_ref().and_then(|owner| owner.user.clone()), Some(super::support::user("bob")));
+}
+
+#[tokio::test]
+async fn a_commit_confirms_a_claim_and_then_only_a_fact_ends_it() {
+    let (_servers, warm) = one().await;
+    let mut book = Book::new().await;
+    book.apply(&warm, &book.facts).await;
+    let receipt = claimed(book.claim(&warm, "ada", 1).await);
+    let new = book.commit(vec![book.stage.hold("ada", &[1])]).await;
+    // A claim that is pending gives way to what was committed.
+    let rival = claimed(book.claim(&warm, "bob", 2).await);
+    let also = book.commit(vec![book.stage.hold("ada", &[2])]).await;
+    book.apply(&warm, &[new, also].concat()).await;
+    warm.release_all(&[receipt, rival]).await.unwrap();
+    let hold = book.stored().await.held[0].hold;
+    for seat in [1, 2] {
+        let owner = taken(book.claim(&warm, "bob", seat).await).remove(0).1;
+        assert_eq!((owner.hold, owner.pending), (Some(hold), false), "seat {seat}");
+        assert!(claimed(book.claim(&warm, "ada", seat).await).seats.is_empty(), "it is hers already");
+    }
+    let new = book.commit(vec![book.stage.release("ada", hold, &[])]).await;
+    book.apply(&warm, &new).await;
+    claimed(book.claim(&warm, "bob", 1).await);
 }

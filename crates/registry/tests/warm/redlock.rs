@@ -6,6 +6,7 @@ use rowlock_dev::redis::Redis;
 use rowlock_registry::breaker::BreakerState;
 use rowlock_registry::warm::{Claimed, Warm};
 
+use super::projection::Book;
 use super::support::*;
 
 fn all(servers: &Servers) -> &[Redis] {
@@ -112,4 +113,29 @@ async fn with_two_of_three_killed_nobody_is_refused_by_redis() {
     all(&servers)[1].start_again().unwrap();
     tokio::time::timeout(PATIENCE, closings.changed()).await.unwrap().unwrap();
     claimed(claim(&warm, "ada", &[1]).await);
+}
+
+#[tokio::test]
+async fn commits_are_followed_with_one_of_three_dead() {
+    let servers = Servers::redlock();
+    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let mut book = Book::new().await;
+    book.apply(&warm, &book.facts).await;
+    all(&servers)[0].kill();
+    for seat in 0..10 {
+        let new = book.commit(vec![book.stage.hold("ada", &[seat])]).await;
+        book.apply(&warm, &new).await;
+    }
+    assert_eq!(book.loaded(&warm).await, Some(book.stored().await));
+    book.assert_claims(&warm).await;
+    // It comes back with nothing and is the first to be asked, but others know more.
+    let mut closings = warm.closings();
+    all(&servers)[0].start_again().unwrap();
+    tokio::time::timeout(PATIENCE, closings.changed()).await.unwrap().unwrap();
+    assert_eq!(book.loaded(&warm).await, Some(book.stored().await));
+    warm.save(book.stage.org, &book.stored().await, book.now()).await.unwrap();
+    eventually("its claims", async || {
+        all(&servers)[0].cli(&["DBSIZE"]).unwrap().parse::<u32>().unwrap() >= 13
+    })
+    .await;
 }
