@@ -110,7 +110,7 @@ impl Warm {
             call.arg(sequence);
             for held in page {
                 call.arg(confirmed(held.hold, &held.user, held.until, sequence));
-                call.arg(held.until.millis_since(now) as u64 + self.grace_millis());
+                call.arg((held.until.millis_since(now) as u64 + self.grace_millis()).max(1));
             }
             self.everywhere(Path::Bulk, vec![call]).await?;
         }
