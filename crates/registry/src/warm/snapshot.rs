@@ -1,6 +1,6 @@
 //! A whole event in Redis: read for a node that does not know it yet, written when Redis does not have it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::ParseIntError;
 
 use redis::{Cmd, FromRedisValue, Value, cmd, pipe};
@@ -89,9 +89,11 @@ impl Warm {
         Ok(known.max_by_key(|(sequence, _)| *sequence).map(|(_, server)| &**server))
     }
 
-    /// Writes the event whole, its claims too, unless Redis has a newer one by now. Facts that were committed
-    /// meanwhile have waited in Redis and are taken up at the end. `now` is the truth's.
+    /// Writes the event whole, its claims too, unless Redis has a newer one by now. Claims of holds that have ended
+    /// since Redis last heard of the event go away. Facts that were committed meanwhile have waited in Redis and are
+    /// taken up at the end. `now` is the truth's.
     pub async fn save(&self, org: OrgId, event: &WarmEvent, now: Time) -> Result<(), Unavailable> {
+        let known = self.holds(org, event.event).await?;
         self.restore(org, event.event, event.sequence, now, &event.held).await?;
         let base = self.keys().base(org, event.event);
         let aside = format!("{base}seat_holds:{}", Uuid::new_v4());
@@ -104,7 +106,15 @@ impl Warm {
             let expire = cmd("PEXPIRE").arg(&aside).arg(ASIDE_MILLIS).to_owned();
             self.everywhere(Path::Bulk, vec![add, expire]).await?;
         }
-        self.everywhere(Path::Bulk, vec![self.finish(&base, &aside, event)]).await?;
+        let finished = self.everywhere(Path::Bulk, vec![self.finish(&base, &aside, event)]).await?;
+        let replaced = |answer: &Vec<Value>| matches!(answer[..], [Value::Int(1)]);
+        if finished.iter().any(replaced) {
+            // What Redis knew was older than this, so what is not in this has ended.
+            let still: HashSet<_> = event.held.iter().map(|held| (held.ordinal, held.hold)).collect();
+            let known = known.into_iter().map(|hold| hold.held);
+            let ended = known.filter(|held| !still.contains(&(held.ordinal, held.hold))).collect::<Vec<_>>();
+            self.remove(org, event.event, &ended).await?;
+        }
         self.catch_up(org, event.event).await
     }
 

@@ -69,6 +69,22 @@ async fn an_older_state_does_not_replace_a_newer_one() {
 }
 
 #[tokio::test]
+async fn a_rebuild_ends_the_claims_of_what_has_ended_in_the_outage() {
+    let (_servers, warm) = one().await;
+    let mut book = Book::new().await;
+    book.commit(vec![book.stage.hold("ada", &[1, 2]), book.stage.hold("bob", &[3])]).await;
+    let stored = book.stored().await;
+    warm.save(book.stage.org, &stored, book.now()).await.unwrap();
+    // Redis hears of none of these.
+    book.commit(vec![book.stage.release("ada", stored.held[0].hold, &[1])]).await;
+    book.commit(vec![book.stage.confirm("bob", stored.held[2].hold)]).await;
+    book.commit(vec![book.stage.hold("eve", &[1])]).await;
+    warm.save(book.stage.org, &book.stored().await, book.now()).await.unwrap();
+    book.assert_claims(&warm).await;
+    assert_eq!(book.loaded(&warm).await, Some(book.stored().await));
+}
+
+#[tokio::test]
 async fn a_copy_that_contradicts_itself_is_not_loaded_and_goes_away() {
     let (servers, warm) = one().await;
     let book = Book::new().await;

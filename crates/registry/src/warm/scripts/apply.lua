@@ -13,53 +13,85 @@ local WIDTH = 10
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- For an event that Redis does not have: as long as somebody may be rebuilding it.
 local missing_keep = 60000
 
-local function id(ordinal)
-  return prefix .. string.format('%08x', ordinal)
+-- A call from a script costs more than what it does, so changes are gathered here and written at the end, together.
+local values, claimed = {}, {}
+local members, free_bits, sold_bits = {}, {}, {}
+
+-- Whatever is gathered at most for one call: Lua's stack has an end.
+local PIECE = 4000
+
+local function in_pieces(list, write)
+  for first = 1, #list, PIECE do
+    write(unpack(list, first, math.min(first + PIECE - 1, #list)))
+  end
 end
 
-local function each_seat(fact, visit)
+local function seats_of(fact)
+  local seats = {}
   for ordinal in string.gmatch(fact[SEATS], '%d+') do
-    visit(tonumber(ordinal))
+    seats[#seats + 1] = {tonumber(ordinal), prefix .. string.format('%08x', ordinal)}
   end
+  return seats
 end
 
--- What the truth says of a seat, and since which sequence. Nothing for a pending claim.
-local function of_hold(value)
-  if value and string.sub(value, 1, 9) == '{"hold":"' then
-    return string.sub(value, 10, 45), tonumber(string.match(value, '"sequence":(%d+)}$'))
-  end
-end
+local TAKES = {take = true, more = true, move = true}
+local ENDS = {free = true, expire = true, sell = true}
 
-local function write_claim(key, fact, head)
-  local value = head .. ',"expires_at":' .. fact[EXPIRES] .. ',"sequence":' .. fact[SEQUENCE] .. '}'
-  call('SET', key, value, 'PXAT', fact[DEADLINE])
+-- Reads the claims that the facts are about, all at once.
+local function read_claims(facts)
+  local keys, ids = {}, {}
+  for _, fact in ipairs(facts) do
+    if TAKES[fact[KIND]] or ENDS[fact[KIND]] then
+      for _, seat in ipairs(fact.seats) do
+        if values[seat[2]] == nil then
+          values[seat[2]] = false
+          keys[#keys + 1] = base .. 'seat:' .. seat[2]
+          ids[#ids + 1] = seat[2]
+        end
+      end
+    end
+  end
+  local place = 0
+  in_pieces(keys, function(...)
+    for _, value in ipairs(call('MGET', ...)) do
+      place = place + 1
+      values[ids[place]] = value
+    end
+  end)
 end
 
 local function claims(fact)
-  local kind, sequence = fact[KIND], tonumber(fact[SEQUENCE])
-  local takes = kind == 'take' or kind == 'more' or kind == 'move'
-  if not takes and kind ~= 'free' and kind ~= 'expire' and kind ~= 'sell' then
+  local takes = TAKES[fact[KIND]]
+  if not takes and not ENDS[fact[KIND]] then
     return
   end
-  each_seat(fact, function(ordinal)
-    local key = base .. 'seat:' .. id(ordinal)
-    local value = call('GET', key)
-    local hold, since = of_hold(value)
+  local sequence = tonumber(fact[SEQUENCE])
+  local rest = ',"expires_at":' .. fact[EXPIRES] .. ',"sequence":' .. fact[SEQUENCE] .. '}'
+  for _, seat in ipairs(fact.seats) do
+    local value = values[seat[2]]
+    local hold, since
+    -- What the truth says of the seat, and since which sequence. A pending claim says neither.
+    if value and string.sub(value, 1, 9) == '{"hold":"' then
+      hold, since = string.sub(value, 10, 45), tonumber(string.match(value, '"sequence":(%d+)}$'))
+    end
+    local new
     if since and since > sequence then
-      return
-    end
-    if not takes then
-      if hold == fact[HOLD] then
-        call('DEL', key)
-      end
-    elseif kind == 'move' and hold == fact[HOLD] then
-      write_claim(key, fact, string.gsub(value, ',"expires_at":%d+,"sequence":%d+}$', ''))
+      new = nil
+    elseif not takes then
+      if hold == fact[HOLD] then new = false end
+    elseif fact[KIND] == 'move' and hold == fact[HOLD] then
+      new = string.gsub(value, ',"expires_at":%d+,"sequence":%d+}$', '') .. rest
     else
-      write_claim(key, fact, fact[HEAD])
+      new = fact[HEAD] .. rest
     end
-  end)
+    if new ~= nil then
+      values[seat[2]] = new
+      claimed[seat[2]] = fact[DEADLINE]
+    end
+  end
 end
 
 local counts = {}
@@ -82,15 +114,19 @@ local function status(fact, word)
   end
 end
 
+local function member(fact, seat)
+  return seat[2] .. ':' .. fact[HOLD] .. ':' .. fact[USER]
+end
+
 local function take(fact)
   local key, ids = base .. 'hold:' .. fact[HOLD], {}
-  each_seat(fact, function(ordinal)
-    ids[#ids + 1] = id(ordinal)
-    call('ZADD', holds, fact[EXPIRES], id(ordinal) .. ':' .. fact[HOLD] .. ':' .. fact[USER])
-    call('SETBIT', availability, ordinal, 0)
-    count('available', -1)
-    count('held', 1)
-  end)
+  for i, seat in ipairs(fact.seats) do
+    ids[i] = seat[2]
+    members[member(fact, seat)] = fact[EXPIRES]
+    free_bits[seat[1]] = 0
+  end
+  count('available', -#ids)
+  count('held', #ids)
   count_areas(fact, 1, 0)
   if fact[KIND] == 'take' then
     local created, source = string.match(fact[MORE], '^(%d+) (.*)$')
@@ -108,13 +144,13 @@ end
 
 local function give_back(fact)
   local gone = {}
-  each_seat(fact, function(ordinal)
-    gone[id(ordinal)] = true
-    call('ZREM', holds, id(ordinal) .. ':' .. fact[HOLD] .. ':' .. fact[USER])
-    call('SETBIT', availability, ordinal, 1)
-    count('available', 1)
-    count('held', -1)
-  end)
+  for _, seat in ipairs(fact.seats) do
+    gone[seat[2]] = true
+    members[member(fact, seat)] = false
+    free_bits[seat[1]] = 1
+  end
+  count('available', #fact.seats)
+  count('held', -#fact.seats)
   count_areas(fact, -1, 0)
   if fact[MORE] == 'ended' then
     status(fact, fact[KIND] == 'expire' and 'expired' or 'cancelled')
@@ -133,9 +169,9 @@ end
 
 local function move(fact)
   local key = base .. 'hold:' .. fact[HOLD]
-  each_seat(fact, function(ordinal)
-    call('ZADD', holds, fact[EXPIRES], id(ordinal) .. ':' .. fact[HOLD] .. ':' .. fact[USER])
-  end)
+  for _, seat in ipairs(fact.seats) do
+    members[member(fact, seat)] = fact[EXPIRES]
+  end
   if call('EXISTS', key) == 1 then
     call('HSET', key, 'expires', fact[EXPIRES])
     call('PEXPIREAT', key, fact[DEADLINE])
@@ -143,26 +179,26 @@ local function move(fact)
 end
 
 local function sell(fact)
-  each_seat(fact, function(ordinal)
-    call('ZREM', holds, id(ordinal) .. ':' .. fact[HOLD] .. ':' .. fact[USER])
-    call('SETBIT', sold, ordinal, 1)
-    count('held', -1)
-    count('sold', 1)
-  end)
+  for _, seat in ipairs(fact.seats) do
+    members[member(fact, seat)] = false
+    sold_bits[seat[1]] = 1
+  end
+  count('held', -#fact.seats)
+  count('sold', #fact.seats)
   count_areas(fact, -1, 1)
   status(fact, 'converted')
 end
 
 -- Moves free seats between what is counted as `from` and what is counted as `to`.
 local function turn(fact, from, to)
-  each_seat(fact, function(ordinal)
-    call('SETBIT', availability, ordinal, to == 'available' and 1 or 0)
+  for _, seat in ipairs(fact.seats) do
+    free_bits[seat[1]] = to == 'available' and 1 or 0
     if from == 'sold' then
-      call('SETBIT', sold, ordinal, 0)
+      sold_bits[seat[1]] = 0
     end
-    count(from, -1)
-    count(to, 1)
-  end)
+  end
+  count(from, -#fact.seats)
+  count(to, #fact.seats)
 end
 
 -- Sets a range of bits, whole bytes at once.
@@ -199,11 +235,44 @@ local function project(fact)
   end
 end
 
+local function write_bits(key, bits)
+  local list = {}
+  for ordinal, bit in pairs(bits) do
+    local n = #list
+    list[n + 1], list[n + 2], list[n + 3], list[n + 4] = 'SET', 'u1', ordinal, bit
+  end
+  in_pieces(list, function(...) call('BITFIELD', key, ...) end)
+end
+
+local function write_all()
+  local gone, added, removed = {}, {}, {}
+  for seat, deadline in pairs(claimed) do
+    if values[seat] then
+      call('SET', base .. 'seat:' .. seat, values[seat], 'PXAT', deadline)
+    else
+      gone[#gone + 1] = base .. 'seat:' .. seat
+    end
+  end
+  in_pieces(gone, function(...) call('DEL', ...) end)
+  for name, score in pairs(members) do
+    if score then
+      added[#added + 1] = score
+      added[#added + 1] = name
+    else
+      removed[#removed + 1] = name
+    end
+  end
+  in_pieces(added, function(...) call('ZADD', holds, ...) end)
+  in_pieces(removed, function(...) call('ZREM', holds, ...) end)
+  write_bits(availability, free_bits)
+  write_bits(sold, sold_bits)
+end
+
 local at = tonumber(call('HGET', occupancy, 'sequence') or nil)
 local before, wait = at, false
+local facts = {}
 for first = 6, #ARGV, WIDTH do
-  local fact = {unpack(ARGV, first, first + WIDTH - 1)}
-  local sequence = tonumber(fact[SEQUENCE])
+  local sequence = tonumber(ARGV[first])
   if not at and sequence == 1 then
     -- The first fact of an event: there is nothing before it that could be missing here.
     at, before = 0, 0
@@ -212,26 +281,47 @@ for first = 6, #ARGV, WIDTH do
     end
   end
   if not at or sequence > at then
+    local fact = {unpack(ARGV, first, first + WIDTH - 1)}
     fact[DEADLINE] = string.format('%.0f', now + fact[DEADLINE])
+    fact.seats = seats_of(fact)
+    facts[#facts + 1] = fact
+  end
+end
+read_claims(facts)
+for _, fact in ipairs(facts) do
+  local sequence = tonumber(fact[SEQUENCE])
+  if not at or sequence > at then
     claims(fact)
     if at and sequence == at + 1 then
       project(fact)
       at = sequence
     else
+      local seats = fact.seats
+      fact.seats = nil
       call('ZADD', ahead, sequence, cmsgpack.pack(fact))
+      fact.seats = seats
       wait = true
     end
   end
 end
 if at then
+  local waited = {}
   for _, packed in ipairs(call('ZRANGEBYSCORE', ahead, at + 1, at + max_drain)) do
     local fact = cmsgpack.unpack(packed)
+    fact.seats = seats_of(fact)
+    waited[#waited + 1] = fact
+  end
+  read_claims(waited)
+  for _, fact in ipairs(waited) do
     if tonumber(fact[SEQUENCE]) == at + 1 then
       claims(fact)
       project(fact)
       at = at + 1
     end
   end
+end
+write_all()
+if at then
   if at ~= before then
     call('ZREMRANGEBYSCORE', ahead, '-inf', at)
     for name, by in pairs(counts) do
