@@ -14,7 +14,7 @@ use super::{Unavailable, Warm};
 /// Facts that may wait in Redis for the ones before them. More than a rebuild of the largest event lets pass.
 pub(super) const MAX_AHEAD: u64 = 16_384;
 /// Facts that one call takes up at most of those that waited, so that no script keeps others waiting for long.
-const MAX_DRAIN: u64 = 512;
+const MAX_DRAIN: u64 = 128;
 /// Seats that the facts of one script call may name together, for the same reason.
 const MAX_SEATS_PER_CALL: usize = 256;
 

@@ -14,6 +14,10 @@ use super::{Unavailable, Warm};
 
 /// Members of the ordered set that are written with one command.
 const CHUNK: usize = 1_000;
+/// Holds that are read with one command: a few milliseconds of Redis, far less than a request waits for it.
+const LOAD_PART: usize = 4_000;
+/// How often a reader begins anew because the event has changed between two parts.
+const LOAD_ATTEMPTS: usize = 4;
 /// How long what a rebuild has written aside stays when the rebuild does not end, in ms.
 const ASIDE_MILLIS: u64 = 60_000;
 const COUNTERS: [&str; 4] = ["available", "held", "sold", "blocked"];
@@ -49,27 +53,57 @@ pub struct WarmArea {
 }
 
 impl Warm {
-    /// The event, or `None` when Redis does not have it or has something that can't be.
+    /// The event, or `None` when Redis does not have it, has something that can't be, or is changing it too fast to
+    /// be read in parts.
     pub async fn load(&self, org: OrgId, event: EventId) -> Result<Option<WarmEvent>, Unavailable> {
         let base = self.keys().base(org, event);
         let Some(server) = self.most_current(&base).await? else { return Ok(None) };
+        for _ in 0..LOAD_ATTEMPTS {
+            let Some(mut parts) = self.first_part(server, &base).await? else { return Ok(None) };
+            if !self.other_parts(server, &base, &mut parts).await? {
+                continue;
+            }
+            return match parts.read(event) {
+                Ok(found) => Ok(Some(found)),
+                Err(Wrong { sequence }) => {
+                    tracing::warn!(%event, sequence, "what Redis has of an event can't be, and is removed");
+                    self.forget_at(org, event, &sequence).await?;
+                    Ok(None)
+                }
+            };
+        }
+        Ok(None)
+    }
+
+    async fn first_part(&self, server: &Server, base: &str) -> Result<Option<Parts>, Unavailable> {
         let mut read = pipe();
         read.atomic();
         read.cmd("HGETALL").arg(format!("{base}occupancy"));
         read.cmd("GET").arg(format!("{base}availability"));
         read.cmd("GET").arg(format!("{base}sold"));
-        read.cmd("ZRANGE").arg(format!("{base}seat_holds")).arg(0).arg(-1).arg("WITHSCORES");
-        let answer = server.run_atomic(&read).await?;
-        let parsed = Parts::from(answer).map(|parts| parts.read(event));
-        match parsed {
-            Some(Ok(found)) => Ok(Some(found)),
-            Some(Err(Wrong { sequence })) => {
-                tracing::warn!(%event, sequence, "what Redis has of an event can't be, and is removed");
-                self.forget_at(org, event, &sequence).await?;
-                Ok(None)
+        read.add_command(part(base, 0));
+        Ok(Parts::from(server.run_atomic(&read).await?))
+    }
+
+    /// The holds behind the first ones. Read in parts, because nobody else is served while Redis lists them. The
+    /// projection of one sequence is always the same, so parts of one sequence fit. `false`: they are of several.
+    async fn other_parts(&self, server: &Server, base: &str, parts: &mut Parts) -> Result<bool, Unavailable> {
+        let mut last = parts.held.len();
+        while last == LOAD_PART {
+            let mut read = pipe();
+            read.atomic();
+            read.cmd("HGET").arg(format!("{base}occupancy")).arg("sequence");
+            read.add_command(part(base, parts.held.len()));
+            let answer = Value::Array(server.run_atomic(&read).await?);
+            let read = FromRedisValue::from_redis_value(answer);
+            let (sequence, held): (Option<String>, Vec<(String, f64)>) = read.map_err(|_| Unavailable)?;
+            if sequence.as_ref() != Some(&parts.sequence) {
+                return Ok(false);
             }
-            None => Ok(None),
+            last = held.len();
+            parts.held.extend(held);
         }
+        Ok(true)
     }
 
     /// Of several servers, the one whose copy is of the highest sequence.
@@ -174,6 +208,11 @@ impl Warm {
         });
         Ok(stored.max_by_key(|(version, _)| *version))
     }
+}
+
+fn part(base: &str, first: usize) -> Cmd {
+    let last = first + LOAD_PART - 1;
+    cmd("ZRANGE").arg(format!("{base}seat_holds")).arg(first).arg(last).arg("WITHSCORES").to_owned()
 }
 
 /// `S:H:U`. A user may have colons in it, so it comes last.

@@ -168,3 +168,56 @@ async fn many_holds_are_saved_in_parts() {
     warm.save(book.stage.org, &stored, book.now()).await.unwrap();
     assert_eq!(book.loaded(&warm).await, Some(stored));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_of_different_sequences_are_never_put_together() {
+    let (_servers, warm) = one().await;
+    let book = Book::new().await;
+    let mut stored = book.stored().await;
+    stored.seats = 30_000;
+    stored.free = vec![0; 30_000_usize.div_ceil(64)];
+    stored.sold = stored.free.clone();
+    let (now, org) = (book.now(), book.stage.org);
+    let held = |ordinal| WarmHeld {
+        ordinal,
+        hold: hold_id(u128::from(ordinal)),
+        user: user("ada"),
+        until: now.plus_seconds(600 + ordinal),
+    };
+    stored.held = (0..30_000).map(held).collect();
+    warm.save(org, &stored, now).await.unwrap();
+    let sequence = stored.sequence;
+    let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
+    let loading = tokio::spawn({
+        let warm = warm.clone();
+        async move {
+            while stopped.try_recv().is_err() {
+                let Some(found) = warm.load(org, stored.event).await.unwrap() else { continue };
+                // Each fact has moved one hold by half a second, where it was: nothing else tells the parts apart.
+                let moved = |held: &&WarmHeld| held.until.millis_since(now) % 1000 == 500;
+                let moved = found.held.iter().filter(moved).count();
+                assert_eq!((moved as u64, found.held.len()), (found.sequence - sequence, 30_000));
+            }
+        }
+    });
+    for i in 0..400_u32 {
+        // Those at the end, which are read last.
+        let held = held(29_999 - i);
+        let moved = rowlock_core::fact::HoldMoved {
+            hold: held.hold,
+            event: book.stage.event,
+            user: held.user,
+            seats: vec![rowlock_core::hold::HeldSeat { ordinal: held.ordinal, price: 1 }],
+            previous_expires_at: held.until,
+            expires_at: held.until.plus_millis(500),
+            checkout_at: None,
+        };
+        let fact = (sequence + 1 + u64::from(i), rowlock_core::Fact::HoldExtended(moved));
+        let applied = book.apply(&warm, &[fact]).await;
+        assert_eq!(applied, Applied::Current(sequence + 1 + u64::from(i)), "nobody took it for wrong");
+    }
+    stop.send(()).unwrap();
+    loading.await.unwrap();
+    let found = book.loaded(&warm).await.expect("nothing changes any more");
+    assert_eq!((found.sequence, found.held.len()), (sequence + 400, 30_000));
+}

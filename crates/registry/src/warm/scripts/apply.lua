@@ -337,7 +337,7 @@ local waiting = call('ZCARD', ahead)
 if waiting > max_ahead then
   if at then
     -- The fact that is missing will not come any more. Better nothing than something old.
-    call('DEL', occupancy, holds, availability, sold, ahead)
+    call('UNLINK', occupancy, holds, availability, sold, ahead)
     return {-1, 0}
   end
   call('ZREMRANGEBYRANK', ahead, 0, waiting - max_ahead - 1)

@@ -5,10 +5,10 @@ local base, built = KEYS[1], KEYS[2]
 local occupancy, holds, ahead = base .. 'occupancy', base .. 'seat_holds', base .. 'ahead'
 local stored = redis.call('HGET', occupancy, 'sequence')
 if stored and tonumber(stored) > tonumber(ARGV[1]) then
-  redis.call('DEL', built)
+  redis.call('UNLINK', built)
   return 0
 end
-redis.call('DEL', occupancy, holds)
+redis.call('UNLINK', occupancy, holds)
 if redis.call('EXISTS', built) == 1 then
   redis.call('RENAME', built, holds)
 end

@@ -4,4 +4,4 @@ local stored = redis.call('HGET', base .. 'occupancy', 'sequence')
 if ARGV[1] ~= '' and stored ~= ARGV[1] then
   return 0
 end
-return redis.call('DEL', base .. 'occupancy', base .. 'seat_holds', base .. 'availability', base .. 'sold', base .. 'ahead')
+return redis.call('UNLINK', base .. 'occupancy', base .. 'seat_holds', base .. 'availability', base .. 'sold', base .. 'ahead')
