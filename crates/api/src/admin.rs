@@ -6,6 +6,7 @@ pub mod events;
 pub mod journal;
 pub mod keys;
 pub mod orgs;
+pub mod registry;
 pub mod seats;
 pub mod users;
 

@@ -7,6 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
+use rowlock_registry::breaker::BreakerState;
+use rowlock_truth::Durability;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -21,16 +23,81 @@ pub struct Health {
     #[schema(example = "ready")]
     status: &'static str,
     /// With `?verbose`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    lane: Option<LaneHealth>,
+    #[serde(flatten)]
+    more: Option<More>,
 }
 
-/// The queue in front of the store.
+/// How the parts are doing.
+#[derive(Serialize, ToSchema)]
+pub struct More {
+    lane: LaneHealth,
+    truth: TruthHealth,
+    /// Redis. Absent when the server runs without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    warm: Option<WarmHealth>,
+    /// Events in memory.
+    hot_events: usize,
+}
+
+/// The queue in front of the store: the fullest one.
 #[derive(Serialize, ToSchema)]
 pub struct LaneHealth {
     depth: usize,
     capacity: usize,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct TruthHealth {
+    /// What an acknowledged commit survives: `disk` (crash and power failure), `standby` (the loss of the machine
+    /// too), `weak` (less), or `unknown`.
+    #[schema(example = "disk")]
+    durability: &'static str,
+    /// Why it is weak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    warning: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct WarmHealth {
+    /// Whether Redis is away and the truth decides alone.
+    degraded: bool,
+    servers: Vec<WarmServer>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct WarmServer {
+    server: String,
+    /// `closed` is well, `open` is away, `probing` is being tried.
+    #[schema(example = "closed")]
+    breaker: &'static str,
+}
+
+impl From<rowlock_registry::health::Health> for More {
+    fn from(health: rowlock_registry::health::Health) -> Self {
+        let (durability, warning) = match health.durability {
+            Some(Durability::Disk) => ("disk", None),
+            Some(Durability::Standby { .. }) => ("standby", None),
+            Some(Durability::Weak { why }) => ("weak", Some(why)),
+            None => ("unknown", None),
+        };
+        let breaker = |state| match state {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::Probing => "probing",
+        };
+        let server = |(server, state)| WarmServer { server, breaker: breaker(state) };
+        let degraded = health.degraded;
+        More {
+            lane: LaneHealth { depth: health.lane_depth.0, capacity: health.lane_depth.1 },
+            truth: TruthHealth { durability, warning },
+            warm: health
+                .warm
+                .map(|servers| WarmHealth { degraded, servers: servers.into_iter().map(server).collect() }),
+            hot_events: health.hot_events,
+        }
+    }
 }
 
 /// The process is alive. Nothing else is checked.
@@ -42,7 +109,7 @@ pub struct LaneHealth {
     extensions(("x-problems" = json!([]))),
 )]
 pub async fn livez() -> Response {
-    json::respond(StatusCode::OK, &Health { status: "alive", lane: None })
+    json::respond(StatusCode::OK, &Health { status: "alive", more: None })
 }
 
 /// Requests can be served: the store answers and the server is not stopping.
@@ -59,10 +126,15 @@ pub async fn readyz(State(app): State<App>, query: Query) -> Result<Response, Pr
     if app.draining.load(Ordering::Relaxed) {
         return Err(Problem::new(&code::STOPPING, "the server is stopping; ask another one"));
     }
-    app.engine.ready().await?;
-    let (depth, capacity) = app.engine.lane_depth();
-    let lane = query.has("verbose").then_some(LaneHealth { depth, capacity });
-    Ok(json::respond(StatusCode::OK, &Health { status: "ready", lane }))
+    if !query.has("verbose") {
+        app.engine.ready().await?;
+        return Ok(json::respond(StatusCode::OK, &Health { status: "ready", more: None }));
+    }
+    let mut health = app.engine.health().await;
+    if let Some(failure) = health.not_ready.take() {
+        return Err(failure.into());
+    }
+    Ok(json::respond(StatusCode::OK, &Health { status: "ready", more: Some(health.into()) }))
 }
 
 /// Metrics in Prometheus' text format.

@@ -32,6 +32,8 @@ pub fn guarded() -> OpenApiRouter<App> {
         .routes(routes!(admin::seats::unblock_seats))
         .routes(routes!(admin::areas::create_area))
         .routes(routes!(admin::journal::get_journal))
+        .routes(routes!(admin::registry::get_registry))
+        .routes(routes!(admin::registry::reconcile))
         .routes(routes!(admin::users::holds_of_user))
 }
 

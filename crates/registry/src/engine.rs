@@ -13,15 +13,19 @@ use rowlock_core::{
     BookingId, Command, EventId, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Time, UserId,
 };
 use rowlock_truth::read::{EventPage, JournalRow};
-use rowlock_truth::{Committed, Truth};
+use rowlock_truth::{Committed, Durability, Truth};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::claims::Claims;
 use crate::expiry::{self, Expiry};
+use crate::health::{self, Health};
 use crate::hot::{HotTier, LiveEvent};
 use crate::lane::{Committal, Lane};
 use crate::metrics::Metrics;
+use crate::reconcile::{self, Comparison, Repairs};
+use crate::warm::Warm;
 use crate::{announce, follow};
 
 /// API keys kept in memory at most.
@@ -43,6 +47,8 @@ pub struct EngineOptions {
     pub sweep_every: Duration,
     /// How often the streams of a shared truth are looked at, when nothing was heard of them.
     pub look_every: Duration,
+    /// How often the tiers of the events in memory are compared and repaired.
+    pub reconcile_every: Duration,
 }
 
 impl Default for EngineOptions {
@@ -53,6 +59,7 @@ impl Default for EngineOptions {
             refusal_margin: Duration::from_secs(2),
             sweep_every: Duration::from_secs(30),
             look_every: Duration::from_millis(500),
+            reconcile_every: Duration::from_secs(300),
         }
     }
 }
@@ -103,6 +110,10 @@ struct Inner {
     lanes: Vec<Lane>,
     options: EngineOptions,
     metrics: Metrics,
+    /// `None` when there is no warm tier.
+    claims: Option<Claims>,
+    rebuilding: Mutex<FxHashSet<EventId>>,
+    durability: RwLock<Option<Durability>>,
     stopping: watch::Sender<bool>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -125,12 +136,21 @@ struct Keys {
 }
 
 impl Engine {
-    /// Starts the lane and the reaper on a truth. Must be called on a Tokio runtime.
+    /// Starts the lanes and the reaper on a truth alone. Must be called on a Tokio runtime.
     pub async fn start(truth: Arc<dyn Truth>, options: EngineOptions) -> Result<Self, Failure> {
+        Self::start_with(truth, None, options).await
+    }
+
+    /// The same, with a warm tier that other nodes share.
+    pub async fn start_with(
+        truth: Arc<dyn Truth>,
+        warm: Option<Warm>,
+        options: EngineOptions,
+    ) -> Result<Self, Failure> {
         let metrics = Metrics::new();
         let (outward, outgoing) = mpsc::channel(MAX_OUTGOING);
         let tiers = Arc::new(Tiers {
-            hot: HotTier::new(Arc::clone(&truth), options.hot_events),
+            hot: HotTier::new(Arc::clone(&truth), warm.clone(), options.hot_events),
             expiry: Expiry::default(),
             keys: RwLock::default(),
             metrics: metrics.clone(),
@@ -143,12 +163,16 @@ impl Engine {
             })
             .unzip();
         let (sweep_every, look_every) = (options.sweep_every, options.look_every);
+        let reconcile_every = options.reconcile_every;
         let inner = Inner {
-            truth,
             tiers,
             lanes,
             options,
             metrics,
+            claims: warm.map(|warm| Claims::start(warm, Arc::clone(&truth))),
+            truth,
+            rebuilding: Mutex::default(),
+            durability: RwLock::default(),
             stopping: watch::Sender::new(false),
             tasks: Mutex::new(tasks),
         };
@@ -158,6 +182,8 @@ impl Engine {
         if engine.truth().is_shared() {
             more.push(tokio::spawn(follow::follow(engine.clone(), look_every)));
             more.push(tokio::spawn(announce::announce(engine.clone(), outgoing)));
+            more.push(tokio::spawn(reconcile::run(engine.clone(), reconcile_every)));
+            more.push(tokio::spawn(health::watch(engine.clone())));
         }
         engine.inner.tasks.lock().extend(more);
         Ok(engine)
@@ -186,7 +212,7 @@ impl Engine {
                 self.inner.metrics.early_conflicts.increment(1);
                 Err(Failure::Refused(refusal))
             }
-            None => self.lane(&request.command).submit(request).await,
+            None => self.claim_and_submit(request).await,
         };
         match &result {
             Err(Failure::Refused(Refusal::SeatsTaken { .. } | Refusal::AreaFull { .. })) if is_hold => {
@@ -196,6 +222,18 @@ impl Engine {
             _ => {}
         }
         result
+    }
+
+    async fn claim_and_submit(&self, request: Request) -> Result<Reply, Failure> {
+        let pending = match &self.inner.claims {
+            Some(claims) => claims.claim(&request).await?,
+            None => None,
+        };
+        let reply = self.lane(&request.command).submit(request).await?;
+        if let Some(pending) = pending {
+            pending.keep();
+        }
+        Ok(reply)
     }
 
     /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
@@ -330,6 +368,21 @@ impl Engine {
         Ok(self.truth().ping().await?)
     }
 
+    /// How the tiers are doing, for whoever looks after them.
+    pub async fn health(&self) -> Health {
+        health::health(self).await
+    }
+
+    /// How the event looks in each tier, and where they differ.
+    pub async fn compare(&self, org: OrgId, event: EventId) -> Result<Comparison, Failure> {
+        reconcile::compare(self, org, event).await
+    }
+
+    /// Brings the tiers to agree with the truth, while sales go on.
+    pub async fn reconcile(&self, org: OrgId, event: EventId) -> Result<Repairs, Failure> {
+        reconcile::reconcile(self, org, event).await
+    }
+
     /// Commands waiting in the fullest lane, and how many may.
     pub fn lane_depth(&self) -> (usize, usize) {
         let depth = self.inner.lanes.iter().map(Lane::depth).max().unwrap_or(0);
@@ -363,6 +416,23 @@ impl Engine {
 
     pub(crate) fn expiry(&self) -> &Expiry {
         &self.inner.tiers.expiry
+    }
+
+    pub(crate) fn warm(&self) -> Option<&Warm> {
+        self.inner.claims.as_ref().map(|claims| &claims.warm)
+    }
+
+    /// `false`: somebody is at it already.
+    pub(crate) fn begin_rebuild(&self, event: EventId) -> bool {
+        self.inner.rebuilding.lock().insert(event)
+    }
+
+    pub(crate) fn end_rebuild(&self, event: EventId) {
+        self.inner.rebuilding.lock().remove(&event);
+    }
+
+    pub(crate) fn durability(&self) -> &RwLock<Option<Durability>> {
+        &self.inner.durability
     }
 
     pub(crate) fn hot(&self) -> &HotTier {

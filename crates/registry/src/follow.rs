@@ -11,6 +11,7 @@ use rowlock_truth::Heard;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::Engine;
+use crate::warm::{Announced, Announcement};
 
 /// Facts read from the journal at once.
 const PAGE: usize = 1_000;
@@ -20,6 +21,10 @@ const PATIENCE: Duration = Duration::from_millis(15);
 /// Runs until the engine stops. `look_every`: how often the streams are looked at when nobody tells anything.
 pub(crate) async fn follow(engine: Engine, look_every: Duration) {
     let mut heard = engine.truth().listen();
+    let mut announced = match engine.warm() {
+        Some(warm) => warm.subscribe(),
+        None => tokio::sync::mpsc::channel(1).1,
+    };
     let mut look = tokio::time::interval(look_every);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -29,6 +34,10 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
                 Heard::Moved(streams) => moved(&engine, streams).await,
                 Heard::Interrupted => look_at_all(&engine).await,
             },
+            Some(announcement) = announced.recv() => match announcement {
+                Announcement::Committed(committed) => learn(&engine, committed).await,
+                Announcement::Interrupted => look_at_all(&engine).await,
+            },
             events = engine.hot().gaps() => {
                 tokio::time::sleep(PATIENCE).await;
                 for event in events.into_iter().filter(|event| engine.hot().has_gap(*event)) {
@@ -36,6 +45,19 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
                 }
             }
             _ = look.tick() => look_at_all(&engine).await,
+        }
+    }
+}
+
+/// Takes in what another node has announced. Facts that are missing before these are a gap, which is closed as any.
+async fn learn(engine: &Engine, committed: Announced) {
+    match committed.stream {
+        Stream::Org(org) => engine.forget_keys(org),
+        Stream::Event(event) if committed.facts.is_empty() => look_at(engine, vec![event]).await,
+        Stream::Event(event) => {
+            for (sequence, fact) in &committed.facts {
+                engine.learn(event, *sequence, fact);
+            }
         }
     }
 }
@@ -66,6 +88,9 @@ async fn look_at(engine: &Engine, mut events: Vec<EventId>) {
         Ok(heads) => heads,
         Err(error) => return tracing::debug!(%error, "the streams can't be looked at"),
     };
+    let behind =
+        |(event, head): &(EventId, u64)| head.saturating_sub(engine.hot().sequence(*event).unwrap_or(*head));
+    engine.metrics().follow_lag.set(heads.iter().map(behind).max().unwrap_or(0) as f64);
     for (event, head) in heads {
         if engine.hot().sequence(event).is_some_and(|known| known < head) {
             catch_up(engine, event).await;
@@ -74,7 +99,7 @@ async fn look_at(engine: &Engine, mut events: Vec<EventId>) {
 }
 
 /// Reads the journal of an event from where this node's knowledge of it ends.
-async fn catch_up(engine: &Engine, event: EventId) {
+pub(crate) async fn catch_up(engine: &Engine, event: EventId) {
     while let Some(known) = engine.hot().sequence(event) {
         let rows = match engine.truth().journal(Stream::Event(event), known, PAGE).await {
             Ok(rows) => rows,

@@ -1,11 +1,12 @@
 //! The hot tier: what this process knows of every live event.
 //!
-//! It is loaded from the truth on first use and kept current by the facts of committed batches, in sequence. It can
+//! It is loaded from the warm tier or the truth on first use and kept current by the facts of committed batches, in sequence. It can
 //! refuse early and draw maps; it never grants anything.
 
 mod cache;
 mod event;
 mod layout;
+pub(crate) mod stored;
 
 pub use cache::HotTier;
 pub use event::{AreaCounts, Counts, HotEvent, SeatView};

@@ -28,6 +28,11 @@ pub struct Metrics {
     pub commit_seconds: Histogram,
     pub hot_events: Gauge,
     pub announcements_lost: Counter,
+    pub follow_lag: Gauge,
+    pub reconcile_runs: Counter,
+    pub reconcile_repairs: Counter,
+    pub reconcile_last_run: Gauge,
+    pub durability: Gauge,
 }
 
 impl Metrics {
@@ -56,6 +61,17 @@ impl Metrics {
             "rowlock_announcements_lost_total",
             "Batches that other nodes were not told of, and had to find in the journal."
         );
+        describe_gauge!(
+            "rowlock_follow_lag_facts",
+            "Facts of other nodes that this one had missed at its last look."
+        );
+        describe_counter!("rowlock_reconcile_runs_total", "Times the tiers of an event were compared.");
+        describe_counter!("rowlock_reconcile_repairs_total", "Differences between tiers that were repaired.");
+        describe_gauge!("rowlock_reconcile_last_run_timestamp_seconds", "When tiers were last compared.");
+        describe_gauge!(
+            "rowlock_truth_durability",
+            "What a commit survives: 0 less than it should, 1 the loss of the process and the power, 2 of the machine."
+        );
         Self {
             attempts: counter!("rowlock_hold_attempts_total"),
             success: counter!("rowlock_hold_success_total"),
@@ -74,6 +90,11 @@ impl Metrics {
             commit_seconds: histogram!("rowlock_commit_seconds"),
             hot_events: gauge!("rowlock_hot_events"),
             announcements_lost: counter!("rowlock_announcements_lost_total"),
+            follow_lag: gauge!("rowlock_follow_lag_facts"),
+            reconcile_runs: counter!("rowlock_reconcile_runs_total"),
+            reconcile_repairs: counter!("rowlock_reconcile_repairs_total"),
+            reconcile_last_run: gauge!("rowlock_reconcile_last_run_timestamp_seconds"),
+            durability: gauge!("rowlock_truth_durability"),
         }
     }
 }
@@ -101,6 +122,12 @@ impl Metrics {
             Fact::BookingCancelled(_) => self.cancelled.increment(1),
             _ => {}
         }
+    }
+
+    pub fn reconciled(&self, repairs: usize, at: Time) {
+        self.reconcile_runs.increment(1);
+        self.reconcile_repairs.increment(repairs as u64);
+        self.reconcile_last_run.set(at.millis() as f64 / 1000.0);
     }
 
     pub fn reaper_run(&self, took: Duration, at: Time) {

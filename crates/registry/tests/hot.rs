@@ -103,7 +103,7 @@ async fn the_event_unused_for_longest_leaves_and_comes_back_current() {
         let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
         stages.push(Stage::in_org(truth, house.stage.org, Setup::default()).await);
     }
-    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, 2);
+    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 2);
     let get = async |i: usize| hot.get(stages[i].event).await.expect("a read").expect("the event");
     house.truth.forget();
     let first = get(0).await;
@@ -159,7 +159,7 @@ async fn all_who_wait_for_an_event_share_one_load() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_that_does_not_exist_leaves_nothing_behind() {
     let house = House::new(Setup::default()).await;
-    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, 10);
+    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 10);
     let nobody = EventId::from_uuid(uuid::Uuid::from_u128(1));
     assert!(hot.get(nobody).await.expect("a read").is_none());
     assert!(hot.is_empty());
@@ -194,7 +194,7 @@ async fn facts_committed_during_a_load_are_not_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_given_up_does_not_gather_facts_for_ever() {
     let house = House::new(Setup::default()).await;
-    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, 10);
+    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 10);
     house.truth.loads.shut();
     tokio::select! {
         biased;

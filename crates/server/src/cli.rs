@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use rowlock_core::OrgId;
 use rowlock_core::org::Scope;
+use rowlock_core::{EventId, OrgId};
 
 use crate::config::Sources;
 
@@ -30,6 +30,11 @@ pub enum Command {
     Verify(Verify),
     /// Make or update the tables in Postgres, and exit; `serve` does it too
     Migrate(Migrate),
+    /// Bring Redis to agree with Postgres, also while servers run
+    Reconcile(Reconcile),
+    /// Try many nodes on one machine
+    #[command(subcommand)]
+    Dev(Dev),
     /// Print the OpenAPI description of the HTTP API
     Openapi,
 }
@@ -43,6 +48,12 @@ pub struct Common {
     /// Where the truth is: postgres://user@host/database [default: in the data folder]
     #[arg(long, value_name = "URL")]
     pub truth: Option<String>,
+    /// A Redis for the warm tier: redis://host:port; may be given several times
+    #[arg(long = "redis", value_name = "URL")]
+    pub redis: Vec<String>,
+    /// What the Redis servers are: single, cluster, sentinel or redlock [default: single]
+    #[arg(long, value_name = "MODE")]
+    pub redis_mode: Option<String>,
     /// A file with settings; rowlock.default.toml lists all of them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -113,11 +124,42 @@ pub struct Migrate {
     pub common: Common,
 }
 
+#[derive(Debug, Args)]
+pub struct Reconcile {
+    #[command(flatten)]
+    pub common: Common,
+    /// Only this event
+    #[arg(long, value_name = "ID")]
+    pub event: Option<EventId>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Dev {
+    /// Start a private Postgres and Redis and some nodes; Ctrl-C ends all of them
+    Up(DevUp),
+}
+
+#[derive(Debug, Args)]
+pub struct DevUp {
+    /// Where the nodes keep their files and logs; Postgres and Redis begin empty each time
+    #[arg(long, value_name = "DIR", default_value = "data-dev")]
+    pub data: String,
+    /// Where the first node listens; the others take the ports after it
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub listen: std::net::SocketAddr,
+    /// How many nodes
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub nodes: u16,
+}
+
 impl Common {
     pub fn sources(&self, environment: Vec<(OsString, OsString)>) -> Sources {
         let mut sources = Sources { file: self.config.clone(), environment, flags: Vec::new() };
         sources.flags.extend(self.data.clone().map(|data| ("--data", "server.data", data)));
         sources.flags.extend(self.truth.clone().map(|url| ("--truth", "store.truth", url)));
+        let redis = (!self.redis.is_empty()).then(|| self.redis.join(","));
+        sources.flags.extend(redis.map(|urls| ("--redis", "redis.urls", urls)));
+        sources.flags.extend(self.redis_mode.clone().map(|mode| ("--redis-mode", "redis.mode", mode)));
         sources
     }
 }

@@ -1,9 +1,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use rowlock::cli::{Cli, Command, Org};
+use rowlock::cli::{Cli, Command, Dev, Org};
 use rowlock::output::say;
-use rowlock::{config, migrate, org, serve, token, verify};
+use rowlock::{config, dev, migrate, org, reconcile, serve, token, verify};
 
 /// Requests allocate many small things on all threads at once; this allocator is made for that.
 #[global_allocator]
@@ -29,6 +29,9 @@ fn main() -> ExitCode {
             Command::Migrate(args) => {
                 config::load(&args.common.sources(environment())).and_then(|settings| migrate::run(&settings))
             }
+            Command::Reconcile(args) => config::load(&args.common.sources(environment()))
+                .and_then(|settings| reconcile::run(&settings, args)),
+            Command::Dev(Dev::Up(args)) => dev::up(args),
             Command::Openapi => {
                 say(rowlock_api::openapi_json());
                 Ok(ExitCode::SUCCESS)

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rowlock_api::{HttpLimits, RateLimits};
 use rowlock_registry::EngineOptions;
+use rowlock_registry::breaker::BreakerOptions;
+use rowlock_registry::warm::{WarmMode, WarmOptions};
 use rowlock_truth::postgres::PostgresOptions;
 use rowlock_truth::sqlite::SqliteOptions;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     pub server: Server,
     pub store: Store,
+    pub redis: Redis,
     pub engine: Engine,
     pub http: Http,
     pub rate_limits: Rates,
@@ -44,12 +47,26 @@ pub struct Store {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct Redis {
+    pub urls: Vec<String>,
+    pub mode: String,
+    pub master: String,
+    pub prefix: String,
+    pub call_timeout_ms: u32,
+    pub pending_ms: u32,
+    pub breaker_failures: u32,
+    pub breaker_probe_seconds: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Engine {
     pub lane_capacity: u32,
     pub hot_events: u32,
     pub refusal_margin_ms: u32,
     pub sweep_seconds: u32,
     pub look_ms: u32,
+    pub reconcile_seconds: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +123,22 @@ impl Default for Store {
     }
 }
 
+impl Default for Redis {
+    fn default() -> Self {
+        let options = WarmOptions::default();
+        Self {
+            urls: Vec::new(),
+            mode: "single".into(),
+            master: String::new(),
+            prefix: options.prefix,
+            call_timeout_ms: options.call_timeout.as_millis() as u32,
+            pending_ms: options.pending.as_millis() as u32,
+            breaker_failures: options.breaker.failures,
+            breaker_probe_seconds: options.breaker.probe_after.as_secs() as u32,
+        }
+    }
+}
+
 impl Default for Engine {
     fn default() -> Self {
         let options = EngineOptions::default();
@@ -115,6 +148,7 @@ impl Default for Engine {
             refusal_margin_ms: options.refusal_margin.as_millis() as u32,
             sweep_seconds: options.sweep_every.as_secs() as u32,
             look_ms: options.look_every.as_millis() as u32,
+            reconcile_seconds: options.reconcile_every.as_secs() as u32,
         }
     }
 }
@@ -158,6 +192,7 @@ impl Default for Auth {
 /// Bytes that an HS256 secret needs: as many as its digest has.
 pub const MIN_SECRET_BYTES: usize = 32;
 
+const REDIS_MODES: [&str; 4] = ["single", "cluster", "sentinel", "redlock"];
 const LOG_FORMATS: [&str; 2] = ["human", "json"];
 
 impl Settings {
@@ -190,9 +225,41 @@ impl Settings {
         {
             return wrong("store.truth", "must be empty or begin with postgres://");
         }
+        self.check_redis()?;
         let secret = self.auth.jwt_secret.len();
         if secret != 0 && secret < MIN_SECRET_BYTES {
             return wrong("auth.jwt_secret", "must have at least 32 bytes, or be empty");
+        }
+        Ok(())
+    }
+
+    fn check_redis(&self) -> Result<(), (&'static str, String)> {
+        let (redis, wrong) = (&self.redis, |key, rule: &str| Err((key, rule.to_owned())));
+        if !REDIS_MODES.contains(&redis.mode.as_str()) {
+            return wrong("redis.mode", "must be single, cluster, sentinel or redlock");
+        }
+        if !redis.urls.is_empty() && self.store.truth.is_empty() {
+            return wrong(
+                "redis.urls",
+                "must be empty when the truth is in the data folder: there is one process, and it needs no Redis",
+            );
+        }
+        if redis.mode == "single" && redis.urls.len() > 1 {
+            return wrong("redis.urls", "must be one when redis.mode is single");
+        }
+        if redis.mode == "redlock" && !redis.urls.is_empty() && redis.urls.len() < 3 {
+            return wrong(
+                "redis.urls",
+                "must be at least three when redis.mode is redlock: a majority decides",
+            );
+        }
+        if redis.mode == "sentinel" && redis.master.is_empty() {
+            return wrong("redis.master", "must name the master that the sentinels watch");
+        }
+        if redis.prefix.is_empty()
+            || !redis.prefix.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+        {
+            return wrong("redis.prefix", "must be letters, digits, - and _");
         }
         Ok(())
     }
@@ -210,6 +277,11 @@ impl Settings {
             ("engine.refusal_margin_ms", engine.refusal_margin_ms, 0, 60_000),
             ("engine.sweep_seconds", engine.sweep_seconds, 1, 3600),
             ("engine.look_ms", engine.look_ms, 10, 60_000),
+            ("engine.reconcile_seconds", engine.reconcile_seconds, 1, 86_400),
+            ("redis.call_timeout_ms", self.redis.call_timeout_ms, 1, 10_000),
+            ("redis.pending_ms", self.redis.pending_ms, 100, 60_000),
+            ("redis.breaker_failures", self.redis.breaker_failures, 1, 1_000),
+            ("redis.breaker_probe_seconds", self.redis.breaker_probe_seconds, 1, 3600),
             ("http.body_bytes", http.body_bytes, 1024, 64 * 1024 * 1024),
             ("http.request_timeout_ms", http.request_timeout_ms, 100, 600_000),
             ("http.header_timeout_ms", http.header_timeout_ms, 100, 600_000),
@@ -230,6 +302,7 @@ impl Settings {
             refusal_margin: Duration::from_millis(self.engine.refusal_margin_ms.into()),
             sweep_every: Duration::from_secs(self.engine.sweep_seconds.into()),
             look_every: Duration::from_millis(self.engine.look_ms.into()),
+            reconcile_every: Duration::from_secs(self.engine.reconcile_seconds.into()),
         }
     }
 
@@ -254,6 +327,32 @@ impl Settings {
             lanes: store.lanes as usize,
             readers: store.readers as usize,
             ..PostgresOptions::default()
+        })
+    }
+
+    /// The warm tier, if there is one.
+    pub fn warm(&self) -> Option<WarmOptions> {
+        let redis = &self.redis;
+        if redis.urls.is_empty() {
+            return None;
+        }
+        let mode = match redis.mode.as_str() {
+            "cluster" => WarmMode::Cluster,
+            "sentinel" => WarmMode::Sentinel { master: redis.master.clone() },
+            "redlock" => WarmMode::Redlock,
+            _ => WarmMode::Single,
+        };
+        Some(WarmOptions {
+            urls: redis.urls.clone(),
+            mode,
+            prefix: redis.prefix.clone(),
+            call_timeout: Duration::from_millis(redis.call_timeout_ms.into()),
+            pending: Duration::from_millis(redis.pending_ms.into()),
+            breaker: BreakerOptions {
+                failures: redis.breaker_failures,
+                probe_after: Duration::from_secs(redis.breaker_probe_seconds.into()),
+            },
+            ..WarmOptions::default()
         })
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rowlock_registry::Engine;
+use rowlock_registry::warm::Warm;
 use rowlock_truth::Truth;
 use rowlock_truth::postgres::PostgresTruth;
 use rowlock_truth::sqlite::{OpenError, SqliteTruth};
@@ -29,7 +30,11 @@ pub async fn engine(settings: &Settings, in_use: &str) -> Result<Engine, Fault> 
             Arc::new(opened?)
         }
     };
-    Engine::start(truth, settings.engine_options())
+    let warm = match settings.warm() {
+        Some(options) => Some(Warm::connect(options).await.map_err(|error| Fault::new(error.to_string()))?),
+        None => None,
+    };
+    Engine::start_with(truth, warm, settings.engine_options())
         .await
         .map_err(|failure| Fault::new(format!("the engine can't be started: {failure}")))
 }

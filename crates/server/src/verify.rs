@@ -26,7 +26,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode, Fault> {
     Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(VIOLATED) })
 }
 
-fn bar() -> ProgressBar {
+pub(crate) fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

@@ -21,13 +21,14 @@ use std::pin::Pin;
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
+use rowlock_core::seat::SeatState;
 use rowlock_core::{
-    BookingId, EventId, Fact, HoldId, KeyId, OrgId, Outcome, Refusal, Request, Stream, Time, UserId,
+    BookingId, EventId, Fact, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Stream, Time, UserId,
 };
 
 use tokio::sync::mpsc;
 
-use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
+use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
 
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -110,6 +111,16 @@ pub trait Truth: Send + Sync + 'static {
     fn heads(&self, _events: Vec<EventId>) -> Answer<'_, ReadResult<Vec<(EventId, u64)>>> {
         Box::pin(async { Ok(Vec::new()) })
     }
+
+    /// The states of single seats of an event, in the order asked. `None`: there is no such seat.
+    fn seat_states(
+        &self,
+        event: EventId,
+        seats: Vec<SeatId>,
+    ) -> Answer<'_, ReadResult<Vec<Option<SeatState>>>>;
+
+    /// Whose an event is and how much there is of it. Cheap, where [`Truth::event`] is not.
+    fn shape(&self, event: EventId) -> Answer<'_, ReadResult<Option<EventShape>>>;
 
     /// Whether what is acknowledged survives what it should.
     fn durability(&self) -> Answer<'_, ReadResult<Durability>> {

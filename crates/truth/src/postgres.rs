@@ -29,7 +29,8 @@ use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
-use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, Stream, Time, UserId};
+use rowlock_core::seat::SeatState;
+use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, SeatId, Stream, Time, UserId};
 
 use tokio::sync::mpsc;
 
@@ -39,7 +40,7 @@ pub use self::connect::PostgresError;
 use self::connect::{SessionLimits, Target};
 use self::fault::Stored;
 use self::lanes::Lanes;
-use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
+use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
 use crate::{Answer, Committed, Durability, Failure, Heard, ReadResult, Truth};
 
@@ -190,6 +191,18 @@ impl Truth for PostgresTruth {
 
     fn heads(&self, events: Vec<EventId>) -> Answer<'_, ReadResult<Vec<(EventId, u64)>>> {
         self.read(move |client| queries::heads(client, events))
+    }
+
+    fn seat_states(
+        &self,
+        event: EventId,
+        seats: Vec<SeatId>,
+    ) -> Answer<'_, ReadResult<Vec<Option<SeatState>>>> {
+        self.read(move |client| queries::seat_states(client, event, seats))
+    }
+
+    fn shape(&self, event: EventId) -> Answer<'_, ReadResult<Option<EventShape>>> {
+        self.read(move |client| queries::shape(client, event))
     }
 
     fn durability(&self) -> Answer<'_, ReadResult<Durability>> {

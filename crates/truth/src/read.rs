@@ -4,7 +4,7 @@ use rowlock_core::area::Area;
 use rowlock_core::event::Event;
 use rowlock_core::seat::{SeatPlace, SeatState};
 use rowlock_core::slice::EventRow;
-use rowlock_core::{Fact, HoldId, JournalId, Time, UserId};
+use rowlock_core::{Fact, HoldId, JournalId, OrgId, Time, UserId};
 
 use crate::columns;
 
@@ -16,6 +16,15 @@ pub struct EventSnapshot {
     /// By ordinal, without gaps.
     pub seats: Vec<SeatSnapshot>,
     pub sequence: u64,
+}
+
+/// How much there is of an event. It only grows, so it tells whether a copy of the layout is current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventShape {
+    pub org: OrgId,
+    pub seats: u32,
+    pub blocks: u32,
+    pub areas: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -53,8 +62,13 @@ pub struct JournalRow {
 impl JournalRow {
     /// What the row tells. `None` when this version does not understand it.
     pub fn fact(&self) -> Option<Fact> {
-        columns::fact(&self.kind, &self.data).ok()
+        fact(&self.kind, &self.data)
     }
+}
+
+/// A fact from the kind and the data of its journal row.
+pub fn fact(kind: &str, data: &str) -> Option<Fact> {
+    columns::fact(kind, data).ok()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,8 @@ use parking_lot::Mutex;
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
-use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, Stream, Time, UserId};
+use rowlock_core::seat::SeatState;
+use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, SeatId, Stream, Time, UserId};
 
 use self::checkpoint::Checkpointer;
 use self::open::Folder;
@@ -29,7 +30,7 @@ pub use self::open::OpenError;
 use self::reader::Readers;
 use self::writer::Writer;
 use crate::clock::Clock;
-use crate::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
+use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
 use crate::{Answer, Committed, Failure, ReadResult, Truth};
 
@@ -157,6 +158,18 @@ impl Truth for SqliteTruth {
             };
             committed.unwrap_or_else(|failure| (0..size).map(|_| Err(failure.clone())).collect())
         })
+    }
+
+    fn seat_states(
+        &self,
+        event: EventId,
+        seats: Vec<SeatId>,
+    ) -> Answer<'_, ReadResult<Vec<Option<SeatState>>>> {
+        self.readers.read(move |db| queries::seat_states(db, event, &seats))
+    }
+
+    fn shape(&self, event: EventId) -> Answer<'_, ReadResult<Option<EventShape>>> {
+        self.readers.read(move |db| queries::shape(db, event))
     }
 
     fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>> {

@@ -70,6 +70,8 @@ impl World {
             | ("get", "/api/events/{event_id}/seats")
             | ("get", "/api/events/{event_id}/seats/{seat_id}")
             | ("get", "/api/events/{event_id}/occupancy")
+            | ("get", "/api/admin/events/{event_id}/registry")
+            | ("post", "/api/admin/events/{event_id}/registry/reconcile")
             | ("get", "/api/admin/events/{event_id}/journal") => (None, Unknown("unknown_event")),
             ("post", "/api/admin/orgs") => (Some(name), OwnOnly),
             // An operator of the installation sees all orgs by its office; ours are told apart by scope alone.

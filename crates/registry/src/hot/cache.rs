@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use metrics::{Counter, counter, describe_counter};
 use parking_lot::{Mutex, RwLock};
 use rowlock_core::{EventId, Fact};
+use rowlock_truth::read::EventSnapshot;
 use rowlock_truth::{Failure, Truth};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::{Notify, OnceCell};
 
-use super::{HotEvent, LiveEvent};
+use super::{HotEvent, LiveEvent, stored};
+use crate::reconcile;
+use crate::warm::Warm;
 
 /// Facts kept for an event that is being loaded, or that come after a gap. A load that nobody waits for any more must
 /// not gather them for ever.
@@ -18,11 +22,28 @@ const MAX_STAGED: usize = 100_000;
 
 pub struct HotTier {
     truth: Arc<dyn Truth>,
+    warm: Option<Warm>,
+    hits: Hits,
     /// Events kept at most. The one unused for longest leaves first.
     limit: usize,
     slots: RwLock<FxHashMap<EventId, Arc<Slot>>>,
     uses: AtomicU64,
     gaps: Gaps,
+}
+
+/// Where events were found.
+struct Hits {
+    hot: Counter,
+    warm: Counter,
+    truth: Counter,
+}
+
+impl Hits {
+    fn new() -> Self {
+        describe_counter!("rowlock_tier_hits_total", "Times an event was found in a tier.");
+        let of = |tier: &'static str| counter!("rowlock_tier_hits_total", "tier" => tier);
+        Self { hot: of("hot"), warm: of("warm"), truth: of("truth") }
+    }
 }
 
 /// Events that have missed facts. Other nodes and other lanes commit too, so facts may come out of order.
@@ -47,8 +68,16 @@ enum Stage {
 }
 
 impl HotTier {
-    pub fn new(truth: Arc<dyn Truth>, limit: usize) -> Self {
-        Self { truth, limit, slots: RwLock::default(), uses: AtomicU64::new(0), gaps: Gaps::default() }
+    pub fn new(truth: Arc<dyn Truth>, warm: Option<Warm>, limit: usize) -> Self {
+        Self {
+            truth,
+            warm,
+            hits: Hits::new(),
+            limit,
+            slots: RwLock::default(),
+            uses: AtomicU64::new(0),
+            gaps: Gaps::default(),
+        }
     }
 
     /// The event, loaded first if this process does not have it.
@@ -56,6 +85,7 @@ impl HotTier {
         let slot = self.slot(id);
         slot.last_use.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         if let Some(event) = slot.ready.get() {
+            self.hits.hot.increment(1);
             return Ok(Some(Arc::clone(event)));
         }
         let loaded = slot.ready.get_or_try_init(|| self.load(id, &slot)).await;
@@ -69,7 +99,7 @@ impl HotTier {
     }
 
     async fn load(&self, id: EventId, slot: &Slot) -> Result<Arc<LiveEvent>, Option<Failure>> {
-        let snapshot = self.truth.event(id).await.map_err(Some)?.ok_or(None)?;
+        let snapshot = self.snapshot(id).await?;
         let event = Arc::new(LiveEvent::new(HotEvent::new(snapshot)));
         let mut stage = slot.stage.lock();
         let early = match std::mem::replace(&mut *stage, Stage::Loading(Vec::new())) {
@@ -79,6 +109,39 @@ impl HotTier {
         *stage = Stage::Ready(Arc::clone(&event), early);
         self.catch_up(id, &mut stage);
         Ok(event)
+    }
+
+    /// From Redis if it has the event, else from the truth, and then Redis gets it.
+    async fn snapshot(&self, id: EventId) -> Result<EventSnapshot, Option<Failure>> {
+        let Some(warm) = self.warm.as_ref().filter(|warm| warm.is_up()) else {
+            self.hits.truth.increment(1);
+            return self.truth.event(id).await.map_err(Some)?.ok_or(None);
+        };
+        if let Some(snapshot) = self.load_from_warm(warm, id).await {
+            self.hits.warm.increment(1);
+            return Ok(snapshot);
+        }
+        self.hits.truth.increment(1);
+        let snapshot = self.truth.event(id).await.map_err(Some)?.ok_or(None)?;
+        let (warm, copy, now) = (warm.clone(), snapshot.clone(), self.truth.now());
+        tokio::spawn(async move { reconcile::save(&warm, copy.row.event.org, &copy, now).await });
+        Ok(snapshot)
+    }
+
+    /// The event as Redis has it. `None` also when what it has is not the whole of it.
+    pub(crate) async fn load_from_warm(&self, warm: &Warm, id: EventId) -> Option<EventSnapshot> {
+        let before = self.truth.shape(id).await.ok()??;
+        let state = warm.load(before.org, id).await.ok()??;
+        let (_, layout) = warm.load_layout(before.org, id).await.ok()??;
+        // The layout only grows. If it is as large now as it is in Redis, it was as large at that sequence.
+        let after = self.truth.shape(id).await.ok()??;
+        stored::from_warm(&layout, &state, after)
+    }
+
+    /// The event, if this process has it.
+    pub fn peek(&self, id: EventId) -> Option<Arc<LiveEvent>> {
+        let slot = self.slots.read().get(&id).map(Arc::clone)?;
+        slot.ready.get().map(Arc::clone)
     }
 
     /// Takes in a committed fact of an event. Facts of events that nobody uses are not kept.

@@ -172,6 +172,11 @@ impl HotEvent {
         SeatView { ordinal, status, held_until }
     }
 
+    /// The seat's status, and the hold that has it while it is held.
+    pub fn status_and_hold(&self, ordinal: u32) -> (SeatStatus, HoldId) {
+        (self.status[ordinal as usize], self.hold[ordinal as usize])
+    }
+
     /// The words of the availability bitmap, one bit a seat by ordinal.
     pub fn availability(&self) -> &[u64] {
         &self.free

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use redis::{Cmd, cmd};
 use rowlock_core::{Fact, OrgId, Stream};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -172,7 +171,8 @@ impl Listener {
 fn read(payload: &[u8]) -> Option<Announced> {
     let message: Message<'_> = serde_json::from_slice(payload).ok()?;
     let facts = message.facts.iter();
-    let facts = facts.map(|(sequence, kind, data)| Some((*sequence, read_fact(kind.0, data.get())?)));
+    let facts =
+        facts.map(|(sequence, kind, data)| Some((*sequence, rowlock_truth::read::fact(kind.0, data.get())?)));
     Some(Announced {
         node: message.node,
         org: message.org,
@@ -180,31 +180,4 @@ fn read(payload: &[u8]) -> Option<Announced> {
         sequence: message.sequence,
         facts: facts.collect::<Option<_>>()?,
     })
-}
-
-/// A fact from its kind and its data, as the journal has them too.
-fn read_fact(kind: &str, data: &str) -> Option<Fact> {
-    fn json<T: DeserializeOwned>(data: &str) -> Option<T> {
-        serde_json::from_str(data).ok()
-    }
-    match kind {
-        "ORG-CREATED" => json(data).map(Fact::OrgCreated),
-        "API-KEY-CREATED" => json(data).map(Fact::ApiKeyCreated),
-        "API-KEY-REVOKED" => json(data).map(Fact::ApiKeyRevoked),
-        "EVENT-CREATED" => json(data).map(Fact::EventCreated),
-        "BLOCK-CREATED" => json(data).map(Fact::BlockCreated),
-        "SEATS-CREATED" => json(data).map(Fact::SeatsCreated),
-        "AREA-CREATED" => json(data).map(Fact::AreaCreated),
-        "SEAT-BLOCKED" => json(data).map(Fact::SeatsBlocked),
-        "SEAT-UNBLOCKED" => json(data).map(Fact::SeatsUnblocked),
-        // One kind for two facts: a hold has an id, and what was added to one names it.
-        "SEAT-HOLD-CREATED" => json(data).map(Fact::HoldCreated).or_else(|| json(data).map(Fact::HoldGrew)),
-        "SEAT-HOLD-EXTENDED" => json(data).map(Fact::HoldExtended),
-        "SEAT-HOLD-CONFIRMED" => json(data).map(Fact::HoldConfirmed),
-        "SEAT-HOLD-CANCELLED" => json(data).map(Fact::HoldReleased),
-        "SEAT-HOLD-EXPIRED" => json(data).map(Fact::HoldExpired),
-        "BOOKING-CONFIRMED" => json(data).map(Fact::BookingConfirmed),
-        "BOOKING-CANCELLED" => json(data).map(Fact::BookingCancelled),
-        _ => None,
-    }
 }

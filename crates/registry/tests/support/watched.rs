@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
-use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, Stream, Time, UserId};
-use rowlock_truth::read::{ActiveHold, EventPage, EventSnapshot, JournalRow};
+use rowlock_core::seat::SeatState;
+use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, SeatId, Stream, Time, UserId};
+use rowlock_truth::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use rowlock_truth::verify::{Progress, Report};
 use rowlock_truth::{Answer, Committed, Failure, ReadResult, Truth};
 use tokio::sync::watch;
@@ -104,6 +105,18 @@ impl Truth for Watched {
             self.loads.pass().await;
             snapshot
         })
+    }
+
+    fn seat_states(
+        &self,
+        event: EventId,
+        seats: Vec<SeatId>,
+    ) -> Answer<'_, ReadResult<Vec<Option<SeatState>>>> {
+        self.inner.seat_states(event, seats)
+    }
+
+    fn shape(&self, event: EventId) -> Answer<'_, ReadResult<Option<EventShape>>> {
+        self.inner.shape(event)
     }
 
     fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>> {

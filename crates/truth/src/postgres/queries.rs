@@ -6,12 +6,13 @@ use rowlock_core::event::Block;
 use rowlock_core::hold::Hold;
 use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::{ApiKey, Org};
-use rowlock_core::seat::SeatPlace;
+use rowlock_core::seat::{SeatPlace, SeatState};
 use rowlock_core::slice::EventRow;
 use rowlock_core::text::Row as SeatRow;
 use rowlock_core::{
-    AreaId, BlockId, BookingId, EventId, HoldId, JournalId, KeyId, OrgId, Stream, Time, UserId,
+    AreaId, BlockId, BookingId, EventId, HoldId, JournalId, KeyId, OrgId, SeatId, Stream, Time, UserId,
 };
+use rustc_hash::FxHashMap;
 use tokio_postgres::{IsolationLevel, Row};
 use uuid::Uuid;
 
@@ -21,7 +22,7 @@ use super::listen::CHANNEL;
 use super::session::Param;
 use super::sql::{area_columns, booking_columns, event_columns, hold_columns, seat_columns};
 use crate::Durability;
-use crate::read::{ActiveHold, EventPage, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
+use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
 
 type Pooled = deadpool_postgres::Client;
 
@@ -149,6 +150,37 @@ pub(super) async fn event_snapshot(mut client: Pooled, id: EventId) -> Stored<Op
     let names = areas.iter().map(|area| (area.id, area.name.clone())).collect::<Vec<(AreaId, _)>>();
     let row = EventRow { event, seat_count, blocks, areas: names };
     Ok(Some(EventSnapshot { row, areas, seats, sequence: sequence.unwrap_or(0) }))
+}
+
+pub(super) async fn seat_states(
+    client: Pooled,
+    event: EventId,
+    seats: Vec<SeatId>,
+) -> Stored<Vec<Option<SeatState>>> {
+    let sql = "SELECT key FROM events WHERE id = $1";
+    let keys = all(&client, sql, &[&event.uuid()], |row| Ok(row.try_get(0)?)).await?;
+    let Some(key): Option<i64> = keys.first().copied() else { return Ok(vec![None; seats.len()]) };
+    let row_key = |seat: &SeatId| codec::seat_key(key, seat.ordinal_in(event)?);
+    let keys: Vec<i64> = seats.iter().filter_map(row_key).collect();
+    let sql = concat!("SELECT ", seat_columns!(), " FROM seats s WHERE s.key = ANY($1::bigint[])");
+    let read = |row: &Row| Ok((row.try_get::<_, i64>(0)?, codec::seat(row)?.0.state));
+    let found: FxHashMap<i64, SeatState> = all(&client, sql, &[&keys], read).await?.into_iter().collect();
+    Ok(seats.iter().map(|seat| row_key(seat).and_then(|key| found.get(&key).copied())).collect())
+}
+
+pub(super) async fn shape(client: Pooled, event: EventId) -> Stored<Option<EventShape>> {
+    let sql = "SELECT e.org_id, e.seat_count, (SELECT count(*) FROM blocks b WHERE b.event_key = e.key),
+                   (SELECT count(*) FROM areas a WHERE a.event_key = e.key) FROM events e WHERE e.id = $1";
+    let shape = all(&client, sql, &[&event.uuid()], |row| {
+        Ok(EventShape {
+            org: OrgId::from_uuid(codec::uuid(row, 0)?),
+            seats: codec::small(row, 1)?,
+            blocks: codec::number(row, 2)?,
+            areas: codec::number(row, 3)?,
+        })
+    })
+    .await?;
+    Ok(shape.first().copied())
 }
 
 fn hold_row(row: &Row) -> Stored<Hold> {

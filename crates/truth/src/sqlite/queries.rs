@@ -4,9 +4,9 @@ use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::{ApiKey, Org};
-use rowlock_core::seat::SeatPlace;
+use rowlock_core::seat::{SeatPlace, SeatState};
 use rowlock_core::text::Row as SeatRow;
-use rowlock_core::{BookingId, EventId, HoldId, JournalId, KeyId, OrgId, Stream, Time, UserId};
+use rowlock_core::{BookingId, EventId, HoldId, JournalId, KeyId, OrgId, SeatId, Stream, Time, UserId};
 use rusqlite::{Connection, Params, Row};
 
 use super::codec::{
@@ -14,7 +14,7 @@ use super::codec::{
     ORG_COLUMNS, SEAT_COLUMNS, StoreError, Stored,
 };
 use super::load::{read_event, tickets};
-use crate::read::{ActiveHold, EventPage, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
+use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
 
 /// As far as a stream can go.
 const MAX_SEQUENCE: u64 = (1 << 40) - 1;
@@ -122,6 +122,33 @@ pub(super) fn event_snapshot(db: &Connection, id: EventId) -> Stored<Option<Even
     drop(statement);
     transaction.finish()?;
     Ok(Some(EventSnapshot { row, areas, seats, sequence: sequence.unwrap_or(0) }))
+}
+
+pub(super) fn seat_states(
+    db: &Connection,
+    event: EventId,
+    seats: &[SeatId],
+) -> Stored<Vec<Option<SeatState>>> {
+    let sql = "SELECT key, seat_count FROM events WHERE id = ?1";
+    let found = first(db, sql, [event.as_bytes()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?)))?;
+    let Some((key, count)) = found else { return Ok(vec![None; seats.len()]) };
+    let sql = format!("SELECT {SEAT_COLUMNS} FROM seats s WHERE s.key = ?1");
+    let state = |seat: &SeatId| match seat.ordinal_in(event).filter(|ordinal| *ordinal < count) {
+        Some(ordinal) => {
+            first(db, &sql, [codec::seat_key(key, ordinal)], |row| Ok(codec::seat(row)?.0.state))
+        }
+        None => Ok(None),
+    };
+    seats.iter().map(state).collect()
+}
+
+pub(super) fn shape(db: &Connection, event: EventId) -> Stored<Option<EventShape>> {
+    let sql = "SELECT org_id, seat_count, (SELECT count(*) FROM blocks WHERE event_key = key),
+                   (SELECT count(*) FROM areas WHERE event_key = key) FROM events WHERE id = ?1";
+    first(db, sql, [event.as_bytes()], |row| {
+        let org = OrgId::from_uuid(codec::uuid(row, 0)?);
+        Ok(EventShape { org, seats: row.get(1)?, blocks: row.get(2)?, areas: row.get(3)? })
+    })
 }
 
 pub(super) fn hold(db: &Connection, id: HoldId) -> Stored<Option<Hold>> {

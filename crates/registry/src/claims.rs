@@ -1,0 +1,188 @@
+//! Claims in the warm tier: made before a command goes down, given back when it comes to nothing.
+//!
+//! A claim only saves work. It turns away those who would lose anyway, before they wait for a lock in the truth; it
+//! never grants. So whatever goes wrong here, the command goes down without one.
+
+use std::sync::Arc;
+
+use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use parking_lot::Mutex;
+use rowlock_core::command::Places;
+use rowlock_core::seat::SeatState;
+use rowlock_core::{Command, EventId, Refusal, Request, SeatId};
+use rowlock_truth::Truth;
+use rustc_hash::FxHashMap;
+use tokio::sync::{OnceCell, mpsc};
+
+use crate::warm::{Claim, Claimed, Owner, Receipt, Warm};
+
+/// Claims that may wait to be given back. What is over ends by itself.
+const MAX_RETURNS: usize = 8192;
+/// Claims given back with one message.
+const MAX_RETURNED_AT_ONCE: usize = 256;
+
+pub(crate) struct Claims {
+    pub warm: Warm,
+    truth: Arc<dyn Truth>,
+    checks: Mutex<FxHashMap<SeatId, Arc<Check>>>,
+    returns: mpsc::Sender<Receipt>,
+    metrics: Metrics,
+}
+
+/// What the truth says of a seat. All who ask at the same time share one question.
+type Check = OnceCell<Option<SeatState>>;
+
+struct Metrics {
+    claimed: Counter,
+    taken: Counter,
+    stale: Counter,
+    unavailable: Counter,
+    degraded: Gauge,
+}
+
+impl Metrics {
+    fn new() -> Self {
+        describe_counter!(
+            "rowlock_warm_claims_total",
+            "Claims on seats in the warm tier, by what came of them."
+        );
+        describe_gauge!("rowlock_degraded", "1 while the warm tier is away and the truth decides alone.");
+        let of = |result: &'static str| counter!("rowlock_warm_claims_total", "result" => result);
+        let (claimed, taken, stale, unavailable) =
+            (of("claimed"), of("taken"), of("stale"), of("unavailable"));
+        Self { claimed, taken, stale, unavailable, degraded: gauge!("rowlock_degraded") }
+    }
+}
+
+/// A pending claim. Unless the command went through, it is given back when this is dropped, also when whoever asked
+/// has gone away.
+pub(crate) struct Pending<'c> {
+    claims: &'c Claims,
+    receipt: Option<Receipt>,
+}
+
+impl Pending<'_> {
+    /// The commit confirms the claim.
+    pub fn keep(mut self) {
+        self.receipt = None;
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some(receipt) = self.receipt.take() {
+            let _ = self.claims.returns.try_send(receipt);
+        }
+    }
+}
+
+impl Claims {
+    /// The task that gives claims back ends with this.
+    pub fn start(warm: Warm, truth: Arc<dyn Truth>) -> Self {
+        let (returns, returned) = mpsc::channel(MAX_RETURNS);
+        tokio::spawn(give_back(warm.clone(), returned));
+        let claims = Self { warm, truth, checks: Mutex::default(), returns, metrics: Metrics::new() };
+        claims.set_degraded(!claims.warm.is_up());
+        claims
+    }
+
+    /// Claims the seats that a command wants. `Ok(None)`: it goes down without a claim.
+    pub async fn claim(&self, request: &Request) -> Result<Option<Pending<'_>>, Refusal> {
+        let Some(places) = places_of(&request.command) else { return Ok(None) };
+        match self.try_claim(request, places).await {
+            Claimed::Taken(owners) => {
+                // The recorded answer to an earlier request with the same key is only known further down.
+                if request.idempotency.is_some() {
+                    return Ok(None);
+                }
+                let stale = self.stale(places.event, &owners).await;
+                if stale.len() < owners.len() {
+                    self.metrics.taken.increment(1);
+                    let is_stale = |seat: &SeatId| stale.iter().any(|(found, _)| found == seat);
+                    let seats =
+                        owners.into_iter().map(|(seat, _)| seat).filter(|seat| !is_stale(seat)).collect();
+                    return Err(Refusal::SeatsTaken { seats });
+                }
+                self.metrics.stale.increment(stale.len() as u64);
+                tracing::info!(event = %places.event, claims = stale.len(), "removing claims that the truth does not know");
+                let _ = self.warm.heal(request.org, places.event, &stale).await;
+                Ok(self.pending(self.try_claim(request, places).await))
+            }
+            claimed => Ok(self.pending(claimed)),
+        }
+    }
+
+    async fn try_claim(&self, request: &Request, places: &Places) -> Claimed {
+        let (user, cart) = (&places.user, &places.cart);
+        let claim = Claim { org: request.org, event: places.event, user, cart, seats: &places.seats };
+        let claimed = self.warm.claim(&claim).await;
+        match &claimed {
+            Claimed::Claimed(_) => self.metrics.claimed.increment(1),
+            Claimed::Unavailable => self.metrics.unavailable.increment(1),
+            Claimed::Taken(_) => {}
+        }
+        self.set_degraded(!self.warm.is_up());
+        claimed
+    }
+
+    fn pending(&self, claimed: Claimed) -> Option<Pending<'_>> {
+        match claimed {
+            Claimed::Claimed(receipt) => Some(Pending { claims: self, receipt: Some(receipt) }),
+            // Somebody came between: then the truth says who was first.
+            Claimed::Taken(_) | Claimed::Unavailable => None,
+        }
+    }
+
+    fn set_degraded(&self, degraded: bool) {
+        self.truth.set_degraded(degraded);
+        self.metrics.degraded.set(f64::from(u8::from(degraded)));
+    }
+
+    /// Those of the owners of whom the truth does not know. A pending claim is a request on its way: it has its few
+    /// seconds.
+    async fn stale(&self, event: EventId, owners: &[(SeatId, Owner)]) -> Vec<(SeatId, Owner)> {
+        let mut stale = Vec::new();
+        for (seat, owner) in owners.iter().filter(|(_, owner)| !owner.pending) {
+            let Some(state) = self.check(event, *seat).await else { continue };
+            let now = self.truth.now();
+            let holds = matches!(state, Some(SeatState::Held { hold, until })
+                if owner.hold == Some(hold) && until > now);
+            if !holds {
+                stale.push((*seat, owner.clone()));
+            }
+        }
+        stale
+    }
+
+    /// What the truth has of a seat. `None`: it can't be asked.
+    async fn check(&self, event: EventId, seat: SeatId) -> Option<Option<SeatState>> {
+        let check = Arc::clone(self.checks.lock().entry(seat).or_default());
+        let ask = || async {
+            let states = self.truth.seat_states(event, vec![seat]).await;
+            states.ok().and_then(|states| states.first().copied()).ok_or(())
+        };
+        let state = check.get_or_try_init(ask).await.ok().copied();
+        // Whoever comes later asks again: this answer is getting old.
+        let mut checks = self.checks.lock();
+        if checks.get(&seat).is_some_and(|current| Arc::ptr_eq(current, &check)) {
+            checks.remove(&seat);
+        }
+        state
+    }
+}
+
+/// What a command wants to hold, if there are seats in it.
+fn places_of(command: &Command) -> Option<&Places> {
+    match command {
+        Command::Hold(places) | Command::Book { places, .. } if !places.seats.is_empty() => Some(places),
+        _ => None,
+    }
+}
+
+async fn give_back(warm: Warm, mut returned: mpsc::Receiver<Receipt>) {
+    let mut receipts = Vec::new();
+    while returned.recv_many(&mut receipts, MAX_RETURNED_AT_ONCE).await > 0 {
+        let _ = warm.release_all(&receipts).await;
+        receipts.clear();
+    }
+}

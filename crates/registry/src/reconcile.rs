@@ -1,0 +1,353 @@
+//! Comparing the tiers, and bringing them to agree with the truth while sales go on.
+//!
+//! Tiers are read one after another, and commands are carried out meanwhile. So a difference counts only when it is
+//! there twice, a moment apart: what was on its way has arrived by then.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rowlock_core::seat::{SeatState, SeatStatus};
+use rowlock_core::{Actor, Command, EventId, HoldId, OrgId, Refusal, Request, SeatId, Time};
+use rowlock_truth::read::EventSnapshot;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::engine::{Engine, Failure};
+use crate::follow;
+use crate::hot::stored;
+use crate::warm::{Owner, Unavailable, Warm, WarmHeld};
+
+/// How long a difference must last to count.
+const TWICE: Duration = Duration::from_millis(200);
+/// Seats whose claims are read at once.
+const PAGE: usize = 4_000;
+/// A rebuild that was just done is not done again.
+const REBUILD_PAUSE: Duration = Duration::from_secs(1);
+/// Holds past their time that one reconciliation ends.
+const MAX_EXPIRED: usize = 1_000;
+
+/// What differs at a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Difference {
+    /// Redis has a claim of a hold that the truth does not have.
+    ClaimWithoutHold,
+    /// The truth has a hold without a claim in Redis.
+    HoldWithoutClaim,
+    /// The copy of the event in Redis shows something else than the truth.
+    Copy,
+    /// This process shows something else than the truth.
+    Hot,
+}
+
+/// How an event looks in each tier.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Journal sequences. `None`: the tier does not have the event, or can't be asked.
+    pub hot_sequence: Option<u64>,
+    pub warm_sequence: Option<u64>,
+    pub truth_sequence: u64,
+    /// Held seats, those past their time included.
+    pub hot_holds: Option<usize>,
+    pub warm_holds: Option<usize>,
+    pub truth_holds: usize,
+    /// By seat.
+    pub differences: BTreeSet<(SeatId, Difference)>,
+    /// Whether the warm tier could be asked. `true` when there is none.
+    pub complete: bool,
+}
+
+impl Comparison {
+    pub fn agrees(&self) -> bool {
+        self.complete && self.differences.is_empty()
+    }
+}
+
+/// What a reconciliation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repairs {
+    pub claims_removed: usize,
+    pub claims_restored: usize,
+    pub holds_expired: usize,
+    pub copies_rebuilt: usize,
+    pub hot_reloaded: usize,
+}
+
+impl Repairs {
+    pub fn total(&self) -> usize {
+        self.claims_removed
+            + self.claims_restored
+            + self.holds_expired
+            + self.copies_rebuilt
+            + self.hot_reloaded
+    }
+}
+
+/// The tiers at about the same time.
+struct View {
+    truth: EventSnapshot,
+    hot: Option<(u64, Vec<(SeatStatus, HoldId)>)>,
+    /// Claims that a commit has confirmed, by ordinal.
+    claims: Option<FxHashMap<u32, Owner>>,
+    copy: Option<EventSnapshot>,
+}
+
+pub(crate) async fn compare(engine: &Engine, org: OrgId, event: EventId) -> Result<Comparison, Failure> {
+    let (view, differences) = twice(engine, org, event).await?;
+    let is_held = |state: &SeatState| matches!(state, SeatState::Held { .. });
+    let held = |snapshot: &EventSnapshot| snapshot.seats.iter().filter(|seat| is_held(&seat.state)).count();
+    Ok(Comparison {
+        hot_sequence: view.hot.as_ref().map(|(sequence, _)| *sequence),
+        warm_sequence: view.copy.as_ref().map(|copy| copy.sequence),
+        truth_sequence: view.truth.sequence,
+        hot_holds: view
+            .hot
+            .as_ref()
+            .map(|(_, seats)| seats.iter().filter(|(status, _)| *status == SeatStatus::Held).count()),
+        warm_holds: view.copy.as_ref().map(held),
+        truth_holds: held(&view.truth),
+        differences: differences
+            .into_iter()
+            .map(|(ordinal, what)| (SeatId::of(event, ordinal), what))
+            .collect(),
+        complete: engine.warm().is_none() || view.claims.is_some(),
+    })
+}
+
+/// The tiers, and the differences that last.
+async fn twice(
+    engine: &Engine,
+    org: OrgId,
+    event: EventId,
+) -> Result<(View, FxHashSet<(u32, Difference)>), Failure> {
+    let view = look(engine, org, event).await?;
+    let first = differences(engine, &view);
+    if first.is_empty() {
+        return Ok((view, first));
+    }
+    tokio::time::sleep(TWICE).await;
+    let view = look(engine, org, event).await?;
+    let second = differences(engine, &view);
+    Ok((view, first.intersection(&second).copied().collect()))
+}
+
+async fn look(engine: &Engine, org: OrgId, event: EventId) -> Result<View, Failure> {
+    let unknown = || Failure::Refused(Refusal::UnknownEvent { event });
+    let truth =
+        engine.truth().event(event).await?.filter(|found| found.row.event.org == org).ok_or_else(unknown)?;
+    follow::catch_up(engine, event).await;
+    let hot = engine.hot().peek(event).map(|live| {
+        let hot = live.read();
+        (hot.sequence(), (0..hot.seat_count()).map(|ordinal| hot.status_and_hold(ordinal)).collect())
+    });
+    let (claims, copy) = match engine.warm() {
+        Some(warm) => match look_at_warm(engine, warm, org, event, truth.seats.len() as u32).await {
+            Ok((claims, copy)) => (Some(claims), copy),
+            Err(Unavailable) => (None, None),
+        },
+        None => (None, None),
+    };
+    Ok(View { truth, hot, claims, copy })
+}
+
+async fn look_at_warm(
+    engine: &Engine,
+    warm: &Warm,
+    org: OrgId,
+    event: EventId,
+    seats: u32,
+) -> Result<(FxHashMap<u32, Owner>, Option<EventSnapshot>), Unavailable> {
+    let mut claims = FxHashMap::default();
+    for first in (0..seats).step_by(PAGE) {
+        let ordinals: Vec<u32> = (first..seats.min(first + PAGE as u32)).collect();
+        let ids: Vec<SeatId> = ordinals.iter().map(|ordinal| SeatId::of(event, *ordinal)).collect();
+        for (ordinal, owner) in ordinals.into_iter().zip(warm.owners(org, event, &ids).await?) {
+            if let Some(owner) = owner.filter(|owner| !owner.pending) {
+                claims.insert(ordinal, owner);
+            }
+        }
+    }
+    Ok((claims, engine.hot().load_from_warm(warm, event).await))
+}
+
+fn differences(engine: &Engine, view: &View) -> FxHashSet<(u32, Difference)> {
+    let now = engine.now();
+    let mut found = FxHashSet::default();
+    for (ordinal, seat) in (0_u32..).zip(&view.truth.seats) {
+        // One past its time is over for whoever asks; whether it was tidied everywhere does not matter.
+        if matches!(seat.state, SeatState::Held { until, .. } if until <= now) {
+            continue;
+        }
+        let (status, hold) = (seat.state.status(), seat.state.hold());
+        if let Some(claims) = &view.claims {
+            match (claims.get(&ordinal).map(|owner| owner.hold), hold) {
+                (None, None) => {}
+                (Some(claimed), held) if claimed == held => {}
+                (Some(_), _) => drop(found.insert((ordinal, Difference::ClaimWithoutHold))),
+                (None, Some(_)) => drop(found.insert((ordinal, Difference::HoldWithoutClaim))),
+            }
+        }
+        let copied = view.copy.as_ref().and_then(|copy| copy.seats.get(ordinal as usize));
+        if view.copy.is_some()
+            && copied.is_none_or(|copy| (copy.state.status(), copy.state.hold()) != (status, hold))
+        {
+            found.insert((ordinal, Difference::Copy));
+        }
+        let hot = view.hot.as_ref().map(|(_, seats)| seats.get(ordinal as usize));
+        let same =
+            |(shown, by): &(SeatStatus, HoldId)| *shown == status && hold.is_none_or(|hold| hold == *by);
+        if hot.is_some_and(|hot| !hot.is_some_and(same)) {
+            found.insert((ordinal, Difference::Hot));
+        }
+    }
+    found
+}
+
+/// Repairs what differs, both ways: claims without holds go, holds without claims get theirs or end.
+pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Result<Repairs, Failure> {
+    let (view, differences) = twice(engine, org, event).await?;
+    let mut repairs = Repairs { holds_expired: expire_due(engine, &view.truth).await, ..Repairs::default() };
+    if let Some(warm) = engine.warm().filter(|_| view.claims.is_some()) {
+        // What can't be repaired now is found again next time.
+        let _ = repair_warm(engine, warm, org, event, &view, &differences, &mut repairs).await;
+    }
+    if differences.iter().any(|(_, what)| *what == Difference::Hot) {
+        engine.hot().drop_event(event);
+        repairs.hot_reloaded = 1;
+    }
+    engine.metrics().reconciled(repairs.total(), engine.now());
+    if repairs.total() > 0 {
+        tracing::warn!(%event, ?repairs, "the tiers did not agree and were repaired");
+    }
+    Ok(repairs)
+}
+
+async fn repair_warm(
+    engine: &Engine,
+    warm: &Warm,
+    org: OrgId,
+    event: EventId,
+    view: &View,
+    differences: &FxHashSet<(u32, Difference)>,
+    repairs: &mut Repairs,
+) -> Result<(), Unavailable> {
+    let claims = view.claims.as_ref().ok_or(Unavailable)?;
+    let mut stale = Vec::new();
+    let mut missing = Vec::new();
+    for (ordinal, what) in differences {
+        let seat = &view.truth.seats[*ordinal as usize];
+        match (what, seat.state, &seat.user) {
+            (Difference::ClaimWithoutHold, state, user) => {
+                stale.extend(claims.get(ordinal).map(|owner| (SeatId::of(event, *ordinal), owner.clone())));
+                if let (SeatState::Held { hold, until }, Some(user)) = (state, user) {
+                    missing.push(WarmHeld { ordinal: *ordinal, hold, user: user.clone(), until });
+                }
+            }
+            (Difference::HoldWithoutClaim, SeatState::Held { hold, until }, Some(user)) => {
+                missing.push(WarmHeld { ordinal: *ordinal, hold, user: user.clone(), until });
+            }
+            _ => {}
+        }
+    }
+    for some in stale.chunks(PAGE) {
+        warm.heal(org, event, some).await?;
+    }
+    repairs.claims_removed = stale.len();
+    warm.restore(org, event, view.truth.sequence, engine.now(), &missing).await?;
+    repairs.claims_restored = missing.len();
+    if view.copy.is_none() || differences.iter().any(|(_, what)| *what == Difference::Copy) {
+        if view.copy.is_some() {
+            warm.forget(org, event).await?;
+        }
+        rebuild(engine, warm, org, event).await?;
+        repairs.copies_rebuilt = 1;
+    }
+    Ok(())
+}
+
+/// Ends holds that are past their time and that nobody has ended.
+async fn expire_due(engine: &Engine, truth: &EventSnapshot) -> usize {
+    let now = engine.now();
+    let due: FxHashSet<HoldId> = truth
+        .seats
+        .iter()
+        .filter_map(|seat| match seat.state {
+            SeatState::Held { hold, until } if until.plus_millis(1_000) <= now => Some(hold),
+            _ => None,
+        })
+        .take(MAX_EXPIRED)
+        .collect();
+    let ended = due.into_iter().map(|hold| {
+        engine.execute(Request {
+            org: truth.row.event.org,
+            actor: Actor::System,
+            request_id: "reconcile".into(),
+            idempotency: None,
+            command: Command::Expire { hold },
+        })
+    });
+    futures::future::join_all(ended).await.into_iter().filter(Result::is_ok).count()
+}
+
+/// Writes the event into Redis as the truth has it now.
+async fn rebuild(engine: &Engine, warm: &Warm, org: OrgId, event: EventId) -> Result<(), Unavailable> {
+    let Ok(Some(snapshot)) = engine.truth().event(event).await else { return Ok(()) };
+    save(warm, org, &snapshot, engine.now()).await
+}
+
+pub(crate) async fn save(
+    warm: &Warm,
+    org: OrgId,
+    snapshot: &EventSnapshot,
+    now: Time,
+) -> Result<(), Unavailable> {
+    let (state, layout) = (stored::warm_event(snapshot), stored::layout_bytes(snapshot));
+    warm.save_layout(org, state.event, state.sequence, &layout).await?;
+    warm.save(org, &state, now).await
+}
+
+/// Has an event written into Redis that is missing there. Does not wait, and not twice at a time.
+pub(crate) fn rebuild_soon(engine: &Engine, org: OrgId, event: EventId) {
+    if !engine.begin_rebuild(event) {
+        return;
+    }
+    let engine = engine.clone();
+    tokio::spawn(async move {
+        if let Some(warm) = engine.warm() {
+            let _ = rebuild(&engine, warm, org, event).await;
+        }
+        tokio::time::sleep(REBUILD_PAUSE).await;
+        engine.end_rebuild(event);
+    });
+}
+
+/// Reconciles the events in memory now and then, and whenever Redis has come back. Runs until the engine stops.
+pub(crate) async fn run(engine: Engine, every: Duration) {
+    let mut closings = engine.warm().map(Warm::closings);
+    // Nodes that were started together do not all do it at the same time.
+    let mut wait = every.mul_f64(rand::random_range(0.5..1.0));
+    loop {
+        let closed = async {
+            match &mut closings {
+                Some(closings) => drop(closings.changed().await),
+                None => std::future::pending().await,
+            }
+        };
+        let after_outage = tokio::select! {
+            () = engine.stopping() => return,
+            () = tokio::time::sleep(wait) => false,
+            () = closed => true,
+        };
+        wait = every;
+        for event in engine.hot().ids() {
+            let Some(org) = engine.hot().peek(event).map(|live| live.org()) else { continue };
+            if let (true, Some(warm)) = (after_outage, engine.warm()) {
+                let _ = rebuild(&engine, warm, org, event).await;
+            }
+            if let Err(error) = reconcile(&engine, org, event).await {
+                tracing::warn!(%error, %event, "the tiers could not be reconciled");
+            }
+            if engine.is_stopping() {
+                return;
+            }
+        }
+    }
+}
