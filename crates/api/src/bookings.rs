@@ -69,6 +69,7 @@ impl HoldSeats {
             cart: self.cart_token.map_or_else(CartToken::unnamed, |cart| cart.0),
             source: self.source.map(|source| source.0).unwrap_or_default(),
             seats: self.seat_ids.0.into_iter().map(|seat| seat.0).collect(),
+            blocks: Vec::new(),
             areas: self.areas.0.into_iter().map(|line| (line.0.area_id.0, line.0.quantity.0)).collect(),
         }
     }

@@ -63,6 +63,7 @@ codes! {
     NOT_OWNER "not_owner" 403 "It belongs to another user";
     SEATS_TAKEN "seats_taken" 409 "Seats are taken";
     SEATS_BLOCKED "seats_blocked" 409 "Seats are not for sale";
+    BLOCK_FULL "block_full" 409 "The block has too few free seats left";
     AREA_FULL "area_full" 409 "The area has too few places left";
     TOO_MANY_SEATS "too_many_seats" 409 "Too many places for one user or cart";
     SALES_NOT_OPEN "sales_not_open" 409 "The event is not on sale";
@@ -103,12 +104,15 @@ pub struct Conflict {
     pub seat_id: Option<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
+    pub block_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub area_id: Option<Uuid>,
-    /// Places of the area that were asked for.
+    /// Places of the area, or seats of the block, that were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub requested: Option<u32>,
-    /// Places of the area that are left.
+    /// Places of the area, or seats of the block, that are left.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub left: Option<u32>,
@@ -292,6 +296,12 @@ impl From<Refusal> for Problem {
             Refusal::UnknownBooking { .. } => new(&UNKNOWN_BOOKING),
             Refusal::SeatsTaken { seats } => new(&SEATS_TAKEN).about_seats(seats),
             Refusal::SeatsBlocked { seats } => new(&SEATS_BLOCKED).about_seats(seats),
+            Refusal::BlockFull { block, requested, left } => new(&BLOCK_FULL).about(Conflict {
+                block_id: Some(block.uuid()),
+                requested: Some(*requested),
+                left: Some(*left),
+                ..Conflict::default()
+            }),
             Refusal::AreaFull { area, requested, left } => new(&AREA_FULL).about(Conflict {
                 area_id: Some(area.uuid()),
                 requested: Some(*requested),

@@ -68,6 +68,7 @@ impl Stage {
             cart: CartToken::new(cart).expect("a cart"),
             source: Source::Api,
             seats: vec![SeatId::of(event, ordinal)],
+            blocks: Vec::new(),
             areas: Vec::new(),
         };
         request(self.org, Command::Hold(places))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::event::Tier;
 use crate::hold::Source;
-use crate::ids::{AreaId, BookingId, EventId, HoldId, KeyId, OrgId, SeatId};
+use crate::ids::{AreaId, BlockId, BookingId, EventId, HoldId, KeyId, OrgId, SeatId};
 use crate::money::Currency;
 use crate::org::Scopes;
 use crate::policy::Policy;
@@ -133,6 +133,8 @@ pub struct Places {
     pub cart: CartToken,
     pub source: Source,
     pub seats: Vec<SeatId>,
+    /// How many seats of each block the cart shall hold, whichever they are.
+    pub blocks: Vec<(BlockId, u32)>,
     /// How many places of each area the cart shall hold.
     pub areas: Vec<(AreaId, u32)>,
 }
@@ -156,6 +158,14 @@ impl Command {
             | Command::BlockSeats { event, .. }
             | Command::UnblockSeats { event, .. } => Some(*event),
             Command::Hold(places) | Command::Book { places, .. } => Some(places.event),
+            _ => None,
+        }
+    }
+
+    /// What a command wants for somebody.
+    pub fn places(&self) -> Option<&Places> {
+        match self {
+            Command::Hold(places) | Command::Book { places, .. } => Some(places),
             _ => None,
         }
     }

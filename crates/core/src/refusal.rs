@@ -28,6 +28,8 @@ pub enum Refusal {
     SeatsTaken { seats: Vec<SeatId> },
     #[error("{} of the seats named are blocked by the organizer", seats.len())]
     SeatsBlocked { seats: Vec<SeatId> },
+    #[error("the block has {left} free seats left, {requested} more were asked for")]
+    BlockFull { block: BlockId, requested: u32, left: u32 },
     #[error("the area has {left} places left, {requested} were asked for")]
     AreaFull { area: AreaId, requested: u32, left: u32 },
     #[error("it belongs to another user")]

@@ -4,6 +4,7 @@
 //! second command of a batch sees what the first one did. The truth then writes the rows that changed, each with a
 //! compare-and-set on the version it was loaded with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -14,7 +15,7 @@ use crate::command::{Actor, IdempotencyKey};
 use crate::event::{Block, Event};
 use crate::fact::{Fact, HoldPart, SectionsAdded};
 use crate::hold::{HeldArea, HeldSeat, Hold, HoldStatus};
-use crate::ids::{AreaId, BookingId, EventId, HoldId, KeyId, OrgId, SeatId};
+use crate::ids::{AreaId, BlockId, BookingId, EventId, HoldId, KeyId, OrgId, SeatId};
 use crate::org::{ApiKey, Org};
 use crate::outcome::Outcome;
 use crate::seat::{Seat, SeatState};
@@ -72,6 +73,31 @@ pub struct Record {
 
 type Cart = (EventId, UserId, CartToken);
 
+/// Where a seat stands within its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Which row: a number for its name, of this slice alone.
+    row: u32,
+    number: u32,
+}
+
+impl Spot {
+    /// Whether the other seat is the next one of the same row.
+    pub fn is_before(self, other: Spot) -> bool {
+        self.row == other.row && self.number.checked_add(1) == Some(other.number)
+    }
+}
+
+/// A block of which commands take any seats.
+#[derive(Debug)]
+struct OpenBlock {
+    event: EventId,
+    rows: FxHashMap<Box<str>, u32>,
+    /// The seats that can be had, by ordinal: free, or held by a hold past its time. Kept up to date by facts, so
+    /// that the last command of a batch need not look at all that the others took.
+    free: BTreeMap<u32, Spot>,
+}
+
 #[derive(Debug, Default)]
 pub struct Slice {
     pub(crate) orgs: FxHashMap<OrgId, Row<Org>>,
@@ -86,6 +112,9 @@ pub struct Slice {
     carts: FxHashMap<Cart, HoldId>,
     /// Places that a user holds and owns in an event, for events that limit them. Holds past their time are out.
     usage: FxHashMap<(EventId, UserId), u32>,
+    blocks: FxHashMap<BlockId, OpenBlock>,
+    /// Seats of these blocks, and where they are.
+    spots: FxHashMap<SeatId, (BlockId, Spot)>,
     sections: Vec<SectionsAdded>,
     /// What is printed on a seat that stands where new ones were asked for.
     taken_places: FxHashMap<EventId, String>,
@@ -141,6 +170,33 @@ impl Slice {
         self.taken_places.insert(event, place);
     }
 
+    /// A block of which commands take any seats.
+    pub fn load_block(&mut self, event: EventId, block: BlockId) {
+        let open = OpenBlock { event, rows: FxHashMap::default(), free: BTreeMap::new() };
+        self.blocks.entry(block).or_insert(open);
+    }
+
+    /// Where a seat of a loaded block is. A seat whose row was loaded before can be chosen if it is to be had now;
+    /// others are known to be in the block and no more, as the seats of a live hold are.
+    pub fn load_spot(&mut self, seat: SeatId, block: BlockId, row: &str, number: u32, now: Time) {
+        let Some(open) = self.blocks.get_mut(&block) else { return };
+        let next = open.rows.len() as u32;
+        let row = match open.rows.get(row) {
+            Some(known) => *known,
+            None => *open.rows.entry(row.into()).or_insert(next),
+        };
+        let spot = Spot { row, number };
+        self.spots.insert(seat, (block, spot));
+        let to_be_had = |seat: &Row<Seat>| match seat.value.state {
+            SeatState::Available => true,
+            SeatState::Held { until, .. } => until <= now,
+            SeatState::Sold { .. } | SeatState::Blocked => false,
+        };
+        if self.seats.get(&seat).is_some_and(to_be_had) {
+            open.free.insert(seat.raw_ordinal(), spot);
+        }
+    }
+
     pub fn has_seat(&self, id: SeatId) -> bool {
         self.seats.contains_key(&id)
     }
@@ -187,6 +243,25 @@ impl Slice {
 
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
         self.holds.values().map(|row| &row.value)
+    }
+
+    /// The seats of a block that can be had, in the order of their ordinals. `None`: the event has no such block.
+    pub fn free_seats(
+        &self,
+        event: EventId,
+        block: BlockId,
+    ) -> Option<impl Iterator<Item = (u32, Spot)> + '_> {
+        let open = self.blocks.get(&block).filter(|open| open.event == event)?;
+        Some(open.free.iter().map(|(ordinal, spot)| (*ordinal, *spot)))
+    }
+
+    /// Whether a seat is one of this block, which must be loaded.
+    pub fn is_in_block(&self, seat: SeatId, block: BlockId) -> bool {
+        self.spots.get(&seat).is_some_and(|(of, _)| *of == block)
+    }
+
+    pub fn has_spot(&self, seat: SeatId) -> bool {
+        self.spots.contains_key(&seat)
     }
 
     pub fn taken_place(&self, event: EventId) -> Option<&str> {
@@ -273,7 +348,7 @@ impl Slice {
             Fact::HoldExtended(moved) => {
                 let until = SeatState::Held { hold: moved.hold, until: moved.expires_at };
                 for seat in &moved.seats {
-                    self.seat_mut(SeatId::of(moved.event, seat.ordinal)).state = until;
+                    self.set_seat(SeatId::of(moved.event, seat.ordinal), until);
                 }
                 let hold = self.hold_mut(moved.hold);
                 hold.expires_at = moved.expires_at;
@@ -319,7 +394,7 @@ impl Slice {
 
     fn take(&mut self, event: EventId, hold: HoldId, until: Time, seats: &[HeldSeat], areas: &[HeldArea]) {
         for seat in seats {
-            self.seat_mut(SeatId::of(event, seat.ordinal)).state = SeatState::Held { hold, until };
+            self.set_seat(SeatId::of(event, seat.ordinal), SeatState::Held { hold, until });
         }
         for held in areas {
             self.area_mut(held.area).held += held.quantity;
@@ -328,7 +403,7 @@ impl Slice {
 
     fn give_back(&mut self, part: &HoldPart, status: HoldStatus) {
         for seat in &part.seats {
-            self.seat_mut(SeatId::of(part.event, seat.ordinal)).state = SeatState::Available;
+            self.set_seat(SeatId::of(part.event, seat.ordinal), SeatState::Available);
         }
         for held in &part.areas {
             self.area_mut(held.area).held -= held.quantity;
@@ -356,8 +431,8 @@ impl Slice {
         for ticket in &booking.tickets {
             match ticket.admits {
                 Admits::Seat(ordinal) => {
-                    self.seat_mut(SeatId::of(booking.event, ordinal)).state =
-                        SeatState::Sold { ticket: ticket.id };
+                    let sold = SeatState::Sold { ticket: ticket.id };
+                    self.set_seat(SeatId::of(booking.event, ordinal), sold);
                 }
                 Admits::Area(area) => {
                     let area = self.area_mut(area);
@@ -373,7 +448,7 @@ impl Slice {
         for ticket in &booking.tickets {
             match ticket.admits {
                 Admits::Seat(ordinal) => {
-                    self.seat_mut(SeatId::of(booking.event, ordinal)).state = SeatState::Available;
+                    self.set_seat(SeatId::of(booking.event, ordinal), SeatState::Available);
                 }
                 Admits::Area(area) => self.area_mut(area).sold -= 1,
             }
@@ -387,7 +462,18 @@ impl Slice {
 
     fn set_seats(&mut self, seats: &[SeatId], state: SeatState) {
         for seat in seats {
-            self.seat_mut(*seat).state = state;
+            self.set_seat(*seat, state);
+        }
+    }
+
+    fn set_seat(&mut self, id: SeatId, state: SeatState) {
+        self.seats.get_mut(&id).expect("the seat is in the slice").change().state = state;
+        let Some((block, spot)) = self.spots.get(&id) else { return };
+        let Some(open) = self.blocks.get_mut(block) else { return };
+        if state == SeatState::Available {
+            open.free.insert(id.raw_ordinal(), *spot);
+        } else {
+            open.free.remove(&id.raw_ordinal());
         }
     }
 
@@ -405,10 +491,6 @@ impl Slice {
 
     fn event_mut(&mut self, id: EventId) -> &mut EventRow {
         Arc::make_mut(self.events.get_mut(&id).expect("the event is in the slice").change())
-    }
-
-    fn seat_mut(&mut self, id: SeatId) -> &mut Seat {
-        self.seats.get_mut(&id).expect("the seat is in the slice").change()
     }
 
     fn area_mut(&mut self, id: AreaId) -> &mut Area {

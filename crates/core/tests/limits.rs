@@ -42,6 +42,7 @@ fn places(event: EventId, seats: std::ops::Range<u32>, areas: Vec<(AreaId, u32)>
         cart: support::stage::cart("cart"),
         source: Default::default(),
         seats: seats.map(|ordinal| SeatId::of(event, ordinal)).collect(),
+        blocks: vec![],
         areas,
     }
 }

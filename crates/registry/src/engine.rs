@@ -215,7 +215,9 @@ impl Engine {
             None => self.claim_and_submit(request).await,
         };
         match &result {
-            Err(Failure::Refused(Refusal::SeatsTaken { .. } | Refusal::AreaFull { .. })) if is_hold => {
+            Err(Failure::Refused(
+                Refusal::SeatsTaken { .. } | Refusal::BlockFull { .. } | Refusal::AreaFull { .. },
+            )) if is_hold => {
                 self.inner.metrics.conflicts.increment(1);
             }
             Err(Failure::Busy) => self.inner.metrics.lane_full.increment(1),

@@ -6,12 +6,12 @@ use crate::command::Places;
 use crate::event::Event;
 use crate::fact::{Fact, HoldPart};
 use crate::hold::{HeldArea, HeldSeat, Hold, HoldStatus, places as count_places};
-use crate::ids::{AreaId, HoldId, IdSource, OrgId};
+use crate::ids::{AreaId, BlockId, HoldId, IdSource, OrgId, SeatId};
 use crate::limits::{MAX_AREA_QUANTITY, MAX_PLACES_PER_HOLD, MAX_SEATS_PER_HOLD};
 use crate::outcome::HeldElsewhere;
 use crate::refusal::Refusal;
 use crate::seat::SeatState;
-use crate::slice::Slice;
+use crate::slice::{Slice, Spot};
 use crate::text::CartToken;
 use crate::time::Time;
 
@@ -151,6 +151,9 @@ impl Plan {
         known_seats(slice, event.id, &places.seats)?;
         let mut plan = Plan { seats: vec![], areas: vec![], over: vec![], elsewhere: vec![] };
         plan.take_seats(slice, event, places, live, now)?;
+        for (block, quantity) in &places.blocks {
+            plan.take_any(slice, event, *block, *quantity as usize, live)?;
+        }
         for (area, quantity) in &places.areas {
             let already = live.map_or(0, |hold| hold.quantity_of(*area));
             plan.take_area(slice, event, *area, quantity.saturating_sub(already), now)?;
@@ -203,6 +206,42 @@ impl Plan {
             (true, false) => Err(Refusal::SeatsBlocked { seats: blocked }),
             (true, true) => Ok(()),
         }
+    }
+
+    /// Any seats of a block, so that the cart has as many as it shall.
+    fn take_any(
+        &mut self,
+        slice: &Slice,
+        event: &Event,
+        block: BlockId,
+        quantity: usize,
+        live: Option<&Hold>,
+    ) -> Result<(), Refusal> {
+        let free = slice.free_seats(event.id, block).ok_or(Refusal::UnknownBlock { block })?;
+        let already = live
+            .into_iter()
+            .flat_map(|hold| &hold.seats)
+            .chain(&self.seats)
+            .filter(|seat| slice.is_in_block(SeatId::of(event.id, seat.ordinal), block));
+        let wanted = quantity.saturating_sub(already.count());
+        if wanted == 0 {
+            return Ok(());
+        }
+        let named: Vec<u32> = self.seats.iter().map(|seat| seat.ordinal).collect();
+        let chosen = choose(free.filter(|(ordinal, _)| !named.contains(ordinal)), wanted);
+        if chosen.len() < wanted {
+            let (requested, left) = (wanted as u32, chosen.len() as u32);
+            return Err(Refusal::BlockFull { block, requested, left });
+        }
+        for ordinal in chosen {
+            let seat = slice.seat(SeatId::of(event.id, ordinal)).expect("free seats are in the slice");
+            // Whoever holds a seat that can be had is past their time.
+            if let Some(hold) = seat.state.hold() {
+                self.end(hold);
+            }
+            self.seats.push(HeldSeat { ordinal, price: event.price(seat.tier) });
+        }
+        Ok(())
     }
 
     fn take_area(
@@ -295,12 +334,38 @@ impl Plan {
     }
 }
 
+/// The first `wanted` seats that stand side by side in a row, and if there are none, the first of all.
+fn choose(free: impl Iterator<Item = (u32, Spot)>, wanted: usize) -> Vec<u32> {
+    let (mut first, mut together): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    let mut before: Option<Spot> = None;
+    for (ordinal, spot) in free {
+        if !before.is_some_and(|before| before.is_before(spot)) {
+            together.clear();
+        }
+        together.push(ordinal);
+        if together.len() == wanted {
+            return together;
+        }
+        if first.len() < wanted {
+            first.push(ordinal);
+        }
+        before = Some(spot);
+    }
+    first
+}
+
 fn check_shape(places: &Places) -> Result<(), Refusal> {
     let invalid = |field, rule: &str| Err(Refusal::Invalid { field, rule: rule.to_owned() });
-    if places.seats.is_empty() && places.areas.is_empty() {
+    if places.seats.is_empty() && places.blocks.is_empty() && places.areas.is_empty() {
         return invalid("seat_ids", "must name a seat when no area is named");
     }
     different_seats(&places.seats)?;
+    if has_duplicates(places.blocks.iter().map(|(block, _)| block)) {
+        return invalid("block_id", "must not name a block twice");
+    }
+    if places.blocks.iter().any(|(_, n)| *n == 0 || *n as usize > MAX_SEATS_PER_HOLD) {
+        return invalid("quantity", "must be between 1 and 500");
+    }
     if has_duplicates(places.areas.iter().map(|(area, _)| area)) {
         return invalid("areas", "must not name an area twice");
     }

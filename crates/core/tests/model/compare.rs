@@ -151,6 +151,10 @@ impl Names {
             Refusal::UnknownBooking { .. } => No::UnknownBooking,
             Refusal::SeatsTaken { seats } => No::SeatsTaken(numbers(seats)),
             Refusal::SeatsBlocked { seats } => No::SeatsBlocked(numbers(seats)),
+            Refusal::UnknownBlock { .. } => No::UnknownBlock,
+            Refusal::BlockFull { requested, left, .. } => {
+                No::BlockFull { requested: *requested, left: *left }
+            }
             Refusal::AreaFull { area, requested, left } => {
                 No::AreaFull { area: self.area(*area), requested: *requested, left: *left }
             }
@@ -168,7 +172,6 @@ impl Names {
             Refusal::KeyReused => No::KeyReused,
             Refusal::UnknownOrg { .. }
             | Refusal::UnknownKey { .. }
-            | Refusal::UnknownBlock { .. }
             | Refusal::UnknownTier { .. }
             | Refusal::NameTaken { .. }
             | Refusal::PlaceTaken { .. }

@@ -19,7 +19,7 @@ use support::Fault;
 const LONGEST_CASE: usize = 500;
 
 /// Everything that a random run must meet, or it proves less than it seems to.
-const MUST_HAPPEN: [&str; 28] = [
+const MUST_HAPPEN: [&str; 30] = [
     "hold, changed Some(true)",
     "hold, changed Some(false)",
     "hold, changed None",
@@ -31,6 +31,7 @@ const MUST_HAPPEN: [&str; 28] = [
     "marked, changed false",
     "replay",
     "AreaFull",
+    "BlockFull",
     "Cancelled",
     "Confirmed",
     "Exhausted",
@@ -44,6 +45,7 @@ const MUST_HAPPEN: [&str; 28] = [
     "SeatsTaken",
     "TooMany",
     "UnknownArea",
+    "UnknownBlock",
     "UnknownBooking",
     "UnknownEvent",
     "UnknownHold",

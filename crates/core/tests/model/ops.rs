@@ -4,6 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 pub const SEATS: u8 = 7;
+/// Seats of the first row; the others are in a second one.
+pub const FIRST_ROW: u8 = 4;
 pub const AREAS: u8 = 2;
 pub const USERS: u8 = 3;
 pub const CARTS: u8 = 2;
@@ -35,6 +37,8 @@ pub struct Want {
     /// One past the last seat is a seat that does not exist.
     pub seats: Vec<u8>,
     pub areas: Vec<(u8, u32)>,
+    /// So many seats of the block, whichever. `false`: of a block that does not exist.
+    pub any: Option<(bool, u32)>,
 }
 
 /// Which of the holds or bookings so far, counted back from the youngest.
@@ -111,19 +115,21 @@ fn want() -> impl Strategy<Value = Want> {
     let area = prop_oneof![40 => 0..AREAS, 1 => Just(AREAS)];
     let quantity = prop_oneof![40 => 1..5u32, 1 => Just(0), 1 => Just(1_001)];
     let wanted = (vec(seat(), 0..4), vec((area, quantity), 0..3));
-    (0..EVENTS, 0..USERS, 0..CARTS, wanted, prop::bool::weighted(0.95)).prop_map(
-        |(event, user, cart, (mut seats, mut areas), tidy)| {
+    let many = prop_oneof![40 => 1..4u32, 1 => Just(0), 1 => Just(501)];
+    let any = prop::option::weighted(0.3, (prop::bool::weighted(0.97), many));
+    (0..EVENTS, 0..USERS, 0..CARTS, wanted, any, prop::bool::weighted(0.95)).prop_map(
+        |(event, user, cart, (mut seats, mut areas), any, tidy)| {
             // Lists that name something twice or nothing at all are soon seen through: not too many of them.
             if tidy {
                 seats.sort_unstable();
                 seats.dedup();
                 areas.sort_unstable();
                 areas.dedup_by_key(|(area, _)| *area);
-                if seats.is_empty() && areas.is_empty() {
+                if seats.is_empty() && areas.is_empty() && any.is_none() {
                     seats.push(user);
                 }
             }
-            Want { event, user, cart, seats, areas }
+            Want { event, user, cart, seats, areas, any }
         },
     )
 }

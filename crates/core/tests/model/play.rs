@@ -7,13 +7,13 @@ use rowlock_core::command::Places;
 use rowlock_core::decide::Executed;
 use rowlock_core::hold::Source;
 use rowlock_core::{
-    Actor, AreaId, BookingId, CartToken, Command, EventId, HoldId, IdempotencyKey, OrgId, Outcome, Refusal,
-    Request, SeatId, Time, UserId,
+    Actor, AreaId, BlockId, BookingId, CartToken, Command, EventId, HoldId, IdempotencyKey, OrgId, Outcome,
+    Refusal, Request, SeatId, Time, UserId,
 };
 use uuid::Uuid;
 
 use super::compare;
-use super::ops::{AREAS, Action, EVENTS, SEATS, Step, USERS, Wait, Want, Who};
+use super::ops::{AREAS, Action, EVENTS, FIRST_ROW, SEATS, Step, USERS, Wait, Want, Who};
 use super::rules::{Model, No, Policy, Yes};
 use crate::support::invariants::{self, Endings};
 use crate::support::stage::{cart, new_area, new_event, new_org, section, user};
@@ -27,6 +27,7 @@ pub struct Names {
     pub orgs: Vec<OrgId>,
     pub events: Vec<EventId>,
     pub areas: Vec<Vec<AreaId>>,
+    blocks: Vec<BlockId>,
     pub holds: Vec<HoldId>,
     pub bookings: Vec<BookingId>,
     users: Vec<UserId>,
@@ -102,6 +103,7 @@ impl Play {
             orgs: vec![],
             events: vec![],
             areas: vec![],
+            blocks: vec![],
             holds: vec![],
             bookings: vec![],
             users: (0..USERS).map(|n| user(&format!("user-{n}"))).collect(),
@@ -110,7 +112,8 @@ impl Play {
         for policy in &policies {
             let org = new_org(&mut world, "Playhouse");
             let event = new_event(&mut world, org, kernel_policy(policy));
-            let sections = vec![section("Stalls", "gold", "A", u32::from(SEATS))];
+            let row = |name, seats: u8| section("Stalls", "gold", name, u32::from(seats));
+            let sections = vec![row("A", FIRST_ROW), row("B", SEATS - FIRST_ROW)];
             world.ask(org, Command::CreateSeats { event, sections }).expect("seats");
             let area = |n: usize| ["Floor", "Gallery"][n];
             let areas = (0..usize::from(AREAS))
@@ -119,6 +122,7 @@ impl Play {
             names.orgs.push(org);
             names.events.push(event);
             names.areas.push(areas);
+            names.blocks.push(world.rows.events[&event].blocks[0].id);
         }
         let model = Model::new(policies, START.millis());
         let (coverage, endings) = (Coverage::new(), Endings::default());
@@ -320,13 +324,16 @@ impl Play {
 
     fn places(&self, want: &Want) -> Places {
         let areas = &self.names.areas[usize::from(want.event)];
+        let nowhere = BlockId::from_uuid(Uuid::nil());
         let area = |n: u8| areas.get(usize::from(n)).copied().unwrap_or(AreaId::from_uuid(Uuid::nil()));
+        let block = |known| if known { self.names.blocks[usize::from(want.event)] } else { nowhere };
         Places {
             event: self.event(want.event),
             user: self.names.users[usize::from(want.user)].clone(),
             cart: self.names.carts[usize::from(want.cart)].clone(),
             source: Source::Web,
             seats: self.seats(want.event, &want.seats),
+            blocks: want.any.into_iter().map(|(known, quantity)| (block(known), quantity)).collect(),
             areas: want.areas.iter().map(|(n, quantity)| (area(*n), *quantity)).collect(),
         }
     }

@@ -3,7 +3,7 @@
 //! A place belongs to whoever holds or bought it. A hold past its time holds nothing, so nobody here ever tidies:
 //! what is free is worked out anew each time it is asked.
 
-use super::ops::{AREAS, SEATS, Want};
+use super::ops::{AREAS, FIRST_ROW, SEATS, Want};
 
 pub struct Policy {
     pub ttl: i64,
@@ -61,6 +61,8 @@ pub enum No {
     UnknownBooking,
     SeatsTaken(Vec<u8>),
     SeatsBlocked(Vec<u8>),
+    UnknownBlock,
+    BlockFull { requested: u32, left: u32 },
     AreaFull { area: u8, requested: u32, left: u32 },
     NotOwner,
     Expired(i64),
@@ -248,6 +250,9 @@ impl Model {
         if !blocked.is_empty() {
             return Err(No::SeatsBlocked(blocked));
         }
+        if let Some((known, target)) = want.any {
+            self.take_any(want, mine, known, target, &mut plan.seats)?;
+        }
         for (area, target) in &want.areas {
             if *area >= AREAS {
                 return Err(No::UnknownArea(*area));
@@ -260,6 +265,38 @@ impl Model {
             plan.areas[usize::from(*area)] = requested;
         }
         Ok(plan)
+    }
+}
+
+/// Any seats.
+impl Model {
+    /// Side by side if that can be, else the first that are free.
+    fn take_any(
+        &self,
+        want: &Want,
+        mine: Option<usize>,
+        known: bool,
+        target: u32,
+        seats: &mut Vec<u8>,
+    ) -> Result<(), No> {
+        if !known {
+            return Err(No::UnknownBlock);
+        }
+        let has = seats.len() + mine.map_or(0, |hold| self.holds[hold].seats.len());
+        let requested = target.saturating_sub(has as u32);
+        let can_be_had = |seat: &u8| self.owner(want.event, *seat) == Owner::Nobody && !seats.contains(seat);
+        let free: Vec<u8> = (0..SEATS).filter(can_be_had).collect();
+        let left = free.len() as u32;
+        if requested > left {
+            return Err(No::BlockFull { requested, left });
+        }
+        let side_by_side = |some: &&[u8]| {
+            some.windows(2).all(|two| two[0] + 1 == two[1] && (two[0] < FIRST_ROW) == (two[1] < FIRST_ROW))
+        };
+        let wanted = requested as usize;
+        let together = free.windows(wanted.max(1)).find(side_by_side);
+        seats.extend_from_slice(&together.unwrap_or(&free)[..wanted]);
+        Ok(())
     }
 }
 
@@ -389,10 +426,13 @@ impl Model {
 }
 
 fn well_formed(want: &Want) -> Result<(), No> {
-    if want.seats.is_empty() && want.areas.is_empty() {
+    if want.seats.is_empty() && want.areas.is_empty() && want.any.is_none() {
         return Err(No::Invalid("seat_ids"));
     }
     different(&want.seats)?;
+    if want.any.is_some_and(|(_, quantity)| !(1..=500).contains(&quantity)) {
+        return Err(No::Invalid("quantity"));
+    }
     let areas: Vec<u8> = want.areas.iter().map(|(area, _)| *area).collect();
     different(&areas).map_err(|_| No::Invalid("areas"))?;
     let sensible = want.areas.iter().all(|(_, quantity)| (1..=1_000).contains(quantity));

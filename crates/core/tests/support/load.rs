@@ -4,7 +4,7 @@ use rowlock_core::booking::Admits;
 use rowlock_core::command::Places;
 use rowlock_core::seat::SeatState;
 use rowlock_core::slice::RecordKey;
-use rowlock_core::{AreaId, BookingId, Command, EventId, HoldId, Request, SeatId, Slice, Time};
+use rowlock_core::{AreaId, BlockId, BookingId, Command, EventId, HoldId, Request, SeatId, Slice, Time};
 
 use super::{Fault, Rows};
 
@@ -26,6 +26,7 @@ pub fn load(rows: &Rows, seats: &Rows, requests: &[Request], now: Time, fault: F
         }
         loader.command(&request.command);
     }
+    loader.spots(requests);
     loader.slice
 }
 
@@ -73,6 +74,7 @@ impl Loader<'_> {
         self.event(places.event);
         places.seats.iter().for_each(|seat| self.seat(*seat));
         places.areas.iter().for_each(|(area, _)| self.area(*area));
+        places.blocks.iter().for_each(|(block, _)| self.block(places.event, *block));
         if let Some(hold) = self.rows.cart(places.event, &places.user, &places.cart) {
             self.hold(hold.id);
         }
@@ -89,6 +91,28 @@ impl Loader<'_> {
             let counted = self.rows.usage(places.event, &places.user, self.now);
             let places_now = if self.fault == Fault::ForgetsUsage { 0 } else { counted };
             self.slice.load_usage(places.event, places.user.clone(), places_now);
+        }
+    }
+
+    /// A block with all its seats. Stores load no more of them than the batch can want.
+    fn block(&mut self, event: EventId, id: BlockId) {
+        let Some(row) = self.rows.events.get(&event) else { return };
+        if row.blocks.iter().any(|block| block.id == id) {
+            self.slice.load_block(event, id);
+            let rows = self.rows;
+            rows.spots.iter().filter(|(_, spot)| spot.0 == id).for_each(|(seat, _)| self.seat(*seat));
+        }
+    }
+
+    /// Where the seats of blocks are, when all rows are there.
+    fn spots(&mut self, requests: &[Request]) {
+        let wanted = requests.iter().filter_map(|request| request.command.places());
+        let blocks: Vec<BlockId> =
+            wanted.flat_map(|places| &places.blocks).map(|(block, _)| *block).collect();
+        for (seat, (block, row, number)) in &self.rows.spots {
+            if blocks.contains(block) {
+                self.slice.load_spot(*seat, *block, row, *number, self.now);
+            }
         }
     }
 

@@ -11,7 +11,8 @@ use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::{Seat, SeatState};
 use rowlock_core::slice::{EventRow, RecordKey, Row};
 use rowlock_core::{
-    AreaId, BookingId, CartToken, EventId, HoldId, KeyId, OrgId, Outcome, SeatId, Slice, Time, UserId,
+    AreaId, BlockId, BookingId, CartToken, EventId, HoldId, KeyId, OrgId, Outcome, SeatId, Slice, Time,
+    UserId,
 };
 
 use super::Fault;
@@ -32,6 +33,8 @@ pub struct Rows {
     pub keys: BTreeMap<KeyId, ApiKey>,
     pub events: BTreeMap<EventId, Arc<EventRow>>,
     pub seats: BTreeMap<SeatId, Stored<Seat>>,
+    /// Block, row and number of each seat.
+    pub spots: BTreeMap<SeatId, (BlockId, String, u32)>,
     pub areas: BTreeMap<AreaId, Stored<Area>>,
     pub holds: BTreeMap<HoldId, Stored<Hold>>,
     pub bookings: BTreeMap<BookingId, Stored<Booking>>,
@@ -107,8 +110,9 @@ impl Rows {
         let places = added.sections.iter().flat_map(|section| section.places());
         for (ordinal, place) in (added.first_ordinal..).zip(places) {
             let seat = Seat { state: SeatState::Available, tier: place.tier };
-            let before =
-                self.seats.insert(SeatId::of(added.event, ordinal), Stored { value: seat, version: 1 });
+            let id = SeatId::of(added.event, ordinal);
+            self.spots.insert(id, (place.block, place.row.to_string(), place.number));
+            let before = self.seats.insert(id, Stored { value: seat, version: 1 });
             assert!(before.is_none(), "ordinal {ordinal} is given twice");
         }
     }

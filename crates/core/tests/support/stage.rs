@@ -107,7 +107,7 @@ impl Stage {
     pub fn places(&self, user: &str, cart: &str, seats: &[u32], floor: u32) -> Places {
         let areas = if floor == 0 { vec![] } else { vec![(self.floor, floor)] };
         let (user, cart, seats) = (self::user(user), self::cart(cart), self.seat_ids(seats));
-        Places { event: self.event, user, cart, source: Source::Web, seats, areas }
+        Places { event: self.event, user, cart, source: Source::Web, seats, blocks: vec![], areas }
     }
 
     pub fn to_hold(&self, user: &str, cart: &str, seats: &[u32], floor: u32) -> Command {

@@ -1,5 +1,6 @@
 //! Every transition and every refusal, one by one. A refusal is always checked to have changed nothing.
 
+mod any;
 mod areas;
 mod blocking;
 mod booking;

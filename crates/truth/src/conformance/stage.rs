@@ -174,6 +174,7 @@ impl Stage {
             cart: CartToken::unnamed(),
             source: Source::Web,
             seats: self.seats(seats),
+            blocks: Vec::new(),
             areas: areas.to_vec(),
         }
     }
