@@ -3,6 +3,7 @@
 //! A store implements [`Backend`] in its tests and expands [`conformance!`](crate::conformance) there: one test a
 //! case. A case panics when the truth is wrong.
 
+pub mod any;
 pub mod batches;
 pub mod concurrency;
 pub mod creation;
@@ -49,6 +50,13 @@ macro_rules! conformance {
             batches::sequences_have_no_gaps,
             concurrency::thousand_holders_of_one_seat,
             concurrency::area_is_sold_to_its_last_place,
+            any::any_seats_are_side_by_side,
+            any::any_seats_asked_for_again_are_the_same,
+            any::full_block_says_what_is_left,
+            any::expired_seats_of_a_block_are_taken_over,
+            any::choosing_and_naming_in_one_batch,
+            any::a_batch_that_wants_very_many_seats,
+            any::block_is_allocated_to_its_last_seat,
             creation::one_batch_over_many_events,
             creation::one_place_is_one_seat,
             creation::seats_beyond_an_event_are_nobodys,

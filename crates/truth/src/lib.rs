@@ -6,6 +6,7 @@
 
 pub mod clock;
 mod columns;
+mod demand;
 pub mod id_source;
 pub mod postgres;
 pub mod read;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowlock_core::{Command, Refusal};
+use rowlock_truth::conformance::any;
 use rowlock_truth::conformance::concurrency::{race, storm};
 use rowlock_truth::conformance::stage::{Setup, Stage, hold_of, keyed, report};
 use rowlock_truth::postgres::{PostgresError, PostgresOptions, PostgresTruth, Sabotage};
@@ -285,4 +286,83 @@ async fn the_view_of_seat_holds_reads_as_people_expect() {
         hold.id
     ));
     assert_eq!(found, format!("{}|ann|active|t\n{}|ann|active|t", stage.seat(3), stage.seat(5)));
+}
+
+/// Two nodes sell one block. They skip each other's seats, and still sell the last pair.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_allocate_one_block_to_its_last_seat() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup { rows: 40, ..Setup::default() }).await;
+    any::allocate(&stage, &nodes, stage.block(0).await, 200).await;
+    assert!(!backend.server.said().contains("deadlock"), "{}", backend.server.said());
+}
+
+/// The control for the test above.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_locks_and_comparison_a_seat_of_a_block_is_given_twice() {
+    let backend = PostgresBackend::sabotaged(Sabotage { no_locks: true, no_compare_and_set: true });
+    let nodes = nodes(&backend, 2).await;
+    for _ in 0..20 {
+        let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+        let holds = any::buy_pairs(&stage, &nodes, stage.block(0).await, 10).await;
+        if !any::given_twice(&holds).is_empty() {
+            let violations = report(&*stage.truth).await.violations;
+            assert!(violations.iter().any(|violation| violation.promise == Promise::S), "{violations:?}");
+            return;
+        }
+    }
+    panic!("locks and comparison are switched off and the suite does not notice");
+}
+
+/// Somebody else has seats of the block locked: who takes any others does not wait for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn choosing_does_not_wait_for_seats_that_are_locked() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    let block = stage.block(0).await;
+    let (other, connection) =
+        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    let lock = "BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 18 FOR UPDATE";
+    other.batch_execute(lock).await.expect("locks");
+    let began = Instant::now();
+    let hold = stage.held(stage.hold_any("ann", block, 2)).await;
+    assert_eq!(hold.seats.iter().map(|seat| seat.ordinal).collect::<Vec<_>>(), [18, 19]);
+    assert!(began.elapsed() < Duration::from_millis(1_000), "{:?}", began.elapsed());
+    // The rest is locked and may come free, so it is waited for, and then had.
+    let waiting = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.held(stage.hold_any("bob", block, 2)).await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished());
+    other.batch_execute("ROLLBACK").await.expect("the locks are let go");
+    let hold = waiting.await.expect("no panic");
+    assert_eq!(hold.seats.iter().map(|seat| seat.ordinal).collect::<Vec<_>>(), [0, 1]);
+
+    // In degraded mode nobody waits: whoever has the seats locked is buying them.
+    stage.truth.set_degraded(true);
+    other.batch_execute(lock).await.expect("locks");
+    let refusal = stage.refused(stage.hold_any("cid", block, 2)).await;
+    assert_eq!(refusal, Refusal::BlockFull { block, requested: 2, left: 0 });
+    other.batch_execute("ROLLBACK").await.expect("the locks are let go");
+    stage.held(stage.hold_any("cid", block, 2)).await;
+    stage.assert_clean().await;
+}
+
+/// Two nodes take over the same holds past their time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_take_over_one_block() {
+    let backend = PostgresBackend::new();
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup { rows: 8, ..Setup::brief() }).await;
+    let early = (0..10).map(|i| stage.hold(&format!("early-{i}"), &[i * 4, i * 4 + 1, i * 4 + 2, i * 4 + 3]));
+    let mut end = stage.truth.now();
+    for answer in stage.truth.commit(early.collect()).await {
+        end = end.max(hold_of(&answer.expect("a hold")).expires_at);
+    }
+    stage.wait_until(end).await;
+    any::allocate(&stage, &nodes, stage.block(0).await, 40).await;
+    assert!(!backend.server.said().contains("deadlock"), "{}", backend.server.said());
 }

@@ -3,13 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use rowlock_core::command::Places;
 use rowlock_core::decide::Executed;
 use rowlock_core::{Command, Fact, Refusal, Request, SeatId, Time, execute};
 use uuid::Uuid;
 
 use super::fault::{StoreError, Stored};
-use super::load::{self, Attempt, Loaded, Waiting};
+use super::load::{self, Attempt, Loaded, Waiting, blocks};
 use super::session::Session;
 use super::store::{self, Appending};
 use crate::{Committed, Failure};
@@ -24,7 +23,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What came of one attempt.
 pub(super) struct Attempted {
-    /// An answer for each command; `None` for those that met a seat somebody had locked.
+    /// An answer for each command; `None` for those that met a seat, or missed one, that somebody had locked.
     pub answers: Vec<Option<Result<Committed, Failure>>>,
     pub now: Time,
 }
@@ -81,10 +80,14 @@ pub(super) async fn attempt(
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let decided = catch_unwind(AssertUnwindSafe(|| decide(session, &mut loaded, batch)));
-    let executed = match decided {
+    let mut executed = match decided {
         Ok(executed) => executed,
         Err(panic) => return Err(leave(session, Failed::Panic(crate::panic_text(&*panic))).await),
     };
+    let doubted = blocks::doubt(session, &loaded.slice, batch, &mut executed);
+    if let Err(error) = within(LOAD_TIMEOUT, doubted).await {
+        return Err(leave(session, error.into()).await);
+    }
     let facts: Vec<(&Request, &Fact)> = batch
         .iter()
         .zip(&executed)
@@ -124,7 +127,7 @@ async fn leave(session: &Session, failed: Failed) -> Failed {
 }
 
 async fn load_all(session: &mut Session, batch: &[Request], waiting: Waiting) -> Stored<Box<Loaded>> {
-    let mut plan = load::plan(session, batch).await?;
+    let mut plan = load::plan(session, batch, waiting).await?;
     for _ in 0..MAX_ATTEMPTS {
         match load::load(session, batch, &mut plan, waiting).await? {
             Attempt::Loaded(loaded) => return Ok(loaded),
@@ -152,11 +155,7 @@ fn decide(
 
 /// The seats that a command wants for somebody.
 fn places_of(command: &Command) -> impl Iterator<Item = &SeatId> {
-    let places: Option<&Places> = match command {
-        Command::Hold(places) | Command::Book { places, .. } => Some(places),
-        _ => None,
-    };
-    places.into_iter().flat_map(|places| &places.seats)
+    command.places().into_iter().flat_map(|places| &places.seats)
 }
 
 /// Pairs each command's facts with the sequences they got.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rowlock_core::{Command, Refusal, Request, SeatId};
+use rowlock_core::{Refusal, Request, SeatId};
 use rustc_hash::FxHashMap;
 use tokio::sync::Semaphore;
 use tokio_postgres::error::SqlState;
@@ -18,7 +18,7 @@ use super::fault::{StoreError, Stored};
 use super::load::Waiting;
 use super::session::Session;
 use super::sql;
-use crate::{Committed, Failure};
+use crate::{Committed, Failure, demand};
 
 /// Times that a batch is tried again when somebody else was quicker, before its commands are tried one by one.
 const MAX_STALE_RETRIES: usize = 4;
@@ -61,7 +61,16 @@ impl Lanes {
         if self.degraded.load(Ordering::Relaxed) { Waiting::Skip } else { Waiting::Wait }
     }
 
+    /// Commits a batch, in portions when its commands want too many seats to choose for one transaction.
     pub async fn commit(&self, batch: Vec<Request>) -> Results {
+        let mut results = Vec::with_capacity(batch.len());
+        for portion in demand::portions(&batch) {
+            results.extend(self.commit_portion(portion).await);
+        }
+        results
+    }
+
+    async fn commit_portion(&self, batch: &[Request]) -> Results {
         let acquired = tokio::time::timeout(ACQUIRE_TIMEOUT, self.permits.acquire()).await;
         let Ok(Ok(_permit)) = acquired else {
             let busy = Failure::Unavailable("all connections to Postgres are busy".into());
@@ -70,13 +79,14 @@ impl Lanes {
         let mut results: Vec<Option<Result<Committed, Failure>>> = (0..batch.len()).map(|_| None).collect();
         let mut left: Vec<usize> = (0..batch.len()).collect();
         let mut waits = LOCKED_RETRIES.iter();
+        let mut waiting = self.waiting();
         loop {
             let some: Vec<Request> = if left.len() == batch.len() {
-                batch.clone()
+                batch.to_vec()
             } else {
                 left.iter().map(|i| batch[*i].clone()).collect()
             };
-            let answers = self.commit_some(&some, self.waiting()).await;
+            let answers = self.commit_some(&some, waiting).await;
             for (i, answer) in left.iter().zip(answers) {
                 results[*i] = answer;
             }
@@ -84,14 +94,19 @@ impl Lanes {
             if left.is_empty() {
                 break;
             }
-            match waits.next() {
-                Some(wait) => tokio::time::sleep(*wait).await,
-                None => break,
-            }
+            let Some(wait) = waits.next() else { break };
+            waiting = match self.waiting() {
+                Waiting::Skip => {
+                    tokio::time::sleep(*wait).await;
+                    Waiting::Skip
+                }
+                // Only a block that seems full comes back when locks are waited for. Now its seats are, too.
+                Waiting::Wait | Waiting::WaitForBlocks => Waiting::WaitForBlocks,
+            };
         }
         let settle =
             |(answer, request): (Option<_>, &Request)| answer.unwrap_or_else(|| Err(locked(request)));
-        results.into_iter().zip(&batch).map(settle).collect()
+        results.into_iter().zip(batch).map(settle).collect()
     }
 
     /// Commits commands together, or one by one when one of them spoils it for the others.
@@ -262,9 +277,12 @@ impl Lanes {
 
 /// The answer to a command whose seats somebody else keeps locked: whoever has them locked is buying them.
 fn locked(request: &Request) -> Failure {
-    let seats: Vec<SeatId> = match &request.command {
-        Command::Hold(places) | Command::Book { places, .. } => places.seats.clone(),
-        _ => Vec::new(),
-    };
+    let places = request.command.places();
+    if let Some(places) = places.filter(|places| places.seats.is_empty())
+        && let Some((block, requested)) = places.blocks.first().copied()
+    {
+        return Failure::Refused(Refusal::BlockFull { block, requested, left: 0 });
+    }
+    let seats: Vec<SeatId> = places.map(|places| places.seats.clone()).unwrap_or_default();
     Failure::Refused(Refusal::SeatsTaken { seats })
 }

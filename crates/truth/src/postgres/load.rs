@@ -1,5 +1,7 @@
 //! Loading the slice: locking the rows that a batch names, and finding those that stand in its way.
 
+pub(super) mod blocks;
+
 use std::sync::Arc;
 
 use futures::try_join;
@@ -21,6 +23,7 @@ use super::plan::{Plan, uuids};
 use super::session::Session;
 use super::sql;
 use crate::columns;
+use crate::demand;
 
 /// What a batch is decided on.
 pub(super) struct Loaded {
@@ -39,6 +42,8 @@ pub(super) struct Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     Wait,
+    /// So are free seats of a block that somebody else may be choosing from.
+    WaitForBlocks,
     /// Seats that are locked are left out.
     Skip,
 }
@@ -51,10 +56,13 @@ pub(super) enum Attempt {
 
 /// Looks up what must be known before anything is locked: the events of a batch, and what is in the holds and
 /// bookings that it names.
-pub(super) async fn plan(session: &mut Session, batch: &[Request]) -> Stored<Plan> {
+pub(super) async fn plan(session: &mut Session, batch: &[Request], waiting: Waiting) -> Stored<Plan> {
     let named: Vec<EventId> = batch.iter().filter_map(|request| request.command.event()).collect();
     know_events(session, &named).await?;
     let mut plan = Plan::named(batch, &session.events);
+    if waiting == Waiting::WaitForBlocks {
+        blocks::plan(session, batch, &mut plan).await?;
+    }
     if !plan.holds.is_empty() {
         let ids = uuids(&plan.holds);
         let rows = session.query(sql::HOLDS, [&ids]).await?;
@@ -98,6 +106,7 @@ pub(super) async fn load(
             sql::LOCK_USERS,
             sql::LOCK_EVENTS,
             lock_seats,
+            sql::CHOOSE_SEATS,
             sql::LOCK_AREAS,
             sql::LOCK_HOLDS,
             sql::LOCK_BOOKINGS,
@@ -113,13 +122,15 @@ pub(super) async fn load(
     let carts = Carts::new(plan);
     let usage: (Vec<i64>, Vec<&str>) = plan.users.iter().map(|(event, user)| (*event, user.as_str())).unzip();
     let keys = Keys::new(batch);
+    let any = blocks::Columns::new(session, &demand::blocks(batch));
 
     // All of it in one message to the server.
-    let (_, _, _, seats, areas, held, booked, records, used, clock) = try_join!(
+    let (_, _, _, seats, chosen, areas, held, booked, records, used, clock) = try_join!(
         session.simple("BEGIN"),
         session.query_if(!users.is_empty(), sql::LOCK_USERS, [&users]),
         session.query_if(!events.is_empty(), sql::LOCK_EVENTS, [&events]),
         session.query_if(!seats.is_empty(), lock_seats, [&seats]),
+        session.query_if(!any.is_empty(), sql::CHOOSE_SEATS, [&any.blocks, &any.events, &any.seats]),
         session.query_if(!areas.is_empty(), sql::LOCK_AREAS, [&areas]),
         session.query_if(
             !holds_wanted.is_empty() || !plan.carts.is_empty(),
@@ -144,6 +155,7 @@ pub(super) async fn load(
     load_organizations(session, slice, batch).await?;
     load_events(session, slice, batch, plan, &mut loaded.blocks).await?;
     load_seats(session, slice, &seats)?;
+    blocks::load(session, slice, &chosen)?;
     load_areas(session, slice, &areas)?;
     for (hold, version) in holds(session, &held).await? {
         load_hold(session, slice, hold, version)?;
@@ -163,6 +175,7 @@ pub(super) async fn load(
         find_skipped(session, plan, &mut loaded).await?;
     }
     if complete(session, &mut loaded, batch, plan).await? {
+        blocks::load_spots(session, &mut loaded, batch).await?;
         Ok(Attempt::Loaded(Box::new(loaded)))
     } else {
         Ok(Attempt::Again)

@@ -3,7 +3,8 @@
 //! Everybody locks in one order: users, events, seats, areas, holds, bookings, and each of these sorted. So two
 //! batches that want the same rows wait for each other and never in a circle. A row that turns out to be needed only
 //! when others were read (the rest of a hold whose time is over) can't be locked behind them: the batch lets go of
-//! everything, and begins again with a larger plan.
+//! everything, and begins again with a larger plan. Seats of a block that a command takes any of are locked right behind
+//! the other seats, in whatever order: those that somebody else has are skipped, and who never waits is in no circle.
 
 use std::collections::BTreeSet;
 

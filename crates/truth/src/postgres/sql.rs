@@ -46,6 +46,29 @@ pub(super) const BOOKINGS: &str =
 pub(super) const TICKETS: &str = "SELECT id, ordinal, area_id, price, booking_id FROM tickets
      WHERE booking_id = ANY($1::uuid[]) ORDER BY booking_id, position";
 pub(super) const EXISTING_SEATS: &str = "SELECT key FROM seats WHERE key = ANY($1::bigint[])";
+macro_rules! seats_to_be_had {
+    ($columns:expr) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM seats s WHERE (s.key >> 24) = b.event_key AND s.block = b.position
+                 AND (s.status = 0 OR (s.status = 1 AND s.held_until <= (SELECT rowlock_now())))
+             ORDER BY s.status, s.key LIMIT n.most"
+        )
+    };
+}
+/// Seats of blocks that can be had, as far as can be seen without a lock. Those that nobody holds come first: to take
+/// over from a hold past its time costs more rows.
+pub(super) const FREE_SEATS: &str = concat!(
+    "SELECT s.key, b.id FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS n(block, event_key, most)
+     JOIN blocks b ON b.id = n.block AND b.event_key = n.event_key
+     CROSS JOIN LATERAL (",
+    seats_to_be_had!("s.key"),
+    ") s"
+);
+pub(super) const SPOTS: &str = "SELECT s.key, b.id, s.\"row\", s.number FROM seats s
+     JOIN blocks b ON b.event_key = (s.key >> 24) AND b.position = s.block
+     WHERE s.key = ANY($1::bigint[]) AND b.id = ANY($2::uuid[])";
 pub(super) const TAKEN_PLACE: &str = "SELECT \"row\", number FROM seats
      WHERE (key >> 24) = $1 AND block = $2 AND \"row\" = ANY($3::text[]) AND number BETWEEN $4 AND $5 LIMIT 1";
 pub(super) const DUE_HOLDS_OF_AREAS: &str = concat!(
@@ -85,6 +108,17 @@ pub(super) const SKIP_SEATS: &str = concat!(
     "SELECT ",
     seat_columns!(),
     " FROM seats s WHERE s.key = ANY($1::bigint[]) ORDER BY s.key FOR NO KEY UPDATE SKIP LOCKED"
+);
+/// The same seats as [`FREE_SEATS`], locked, without those that somebody else has locked. A block that has none is a row
+/// of its own, so that it is known to exist.
+pub(super) const CHOOSE_SEATS: &str = concat!(
+    "SELECT ",
+    seat_columns!(),
+    ", b.id, b.event_key FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS n(block, event_key, most)
+     JOIN blocks b ON b.id = n.block AND b.event_key = n.event_key
+     LEFT JOIN LATERAL (",
+    seats_to_be_had!(seat_columns!()),
+    " FOR NO KEY UPDATE SKIP LOCKED) s ON true"
 );
 pub(super) const LOCK_AREAS: &str = concat!(
     "SELECT ",

@@ -192,6 +192,11 @@ pub(super) const fn seat_key(event_key: i64, ordinal: u32) -> i64 {
     (event_key << ORDINAL_BITS) | ordinal as i64
 }
 
+/// The ordinal of a seat's key.
+pub(super) const fn ordinal(seat_key: i64) -> u32 {
+    (seat_key & ((1 << ORDINAL_BITS) - 1)) as u32
+}
+
 /// The key of a journal row. The first of the next stream is the end of this one.
 pub(super) const fn journal_key(stream_key: i64, sequence: u64) -> i64 {
     (stream_key << 40) | sequence as i64

@@ -1,5 +1,7 @@
 //! Loading the slice: the rows that a batch names, and those that stand in its way.
 
+mod blocks;
+
 use std::sync::Arc;
 
 use rowlock_core::booking::Admits;
@@ -88,7 +90,9 @@ impl<'c> Loader<'c> {
             self.load_record(&mut slice, request, now)?;
             self.load_command(&mut slice, request, now)?;
         }
+        self.load_blocks(&mut slice, batch, now)?;
         self.load_area_holds(&mut slice, batch, now)?;
+        self.load_spots(&mut slice, batch, now)?;
         Ok(slice)
     }
 

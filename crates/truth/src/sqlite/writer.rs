@@ -17,6 +17,7 @@ use super::codec::{StoreError, Stored};
 use super::load::Loader;
 use super::store::Store;
 use crate::clock::Clock;
+use crate::demand;
 use crate::id_source::TimeOrderedIds;
 use crate::{Committed, Failure};
 
@@ -99,7 +100,7 @@ fn run(db: &Connection, clock: &Clock, wish: &Wish, options: &SqliteOptions, que
     while let Ok(work) = queue.recv() {
         match work {
             Work::Commit(batch, answer) => {
-                let results = session.commit(&batch);
+                let results = session.commit_portions(&batch);
                 let _ = answer.send(results);
             }
             Work::SweepRecords(limit, answer) => {
@@ -141,6 +142,11 @@ impl<'c> Session<'c> {
             ids: TimeOrderedIds::default(),
             load_before_lock,
         })
+    }
+
+    /// Commits a batch, in portions when its commands want too many seats to choose for one transaction.
+    fn commit_portions(&mut self, batch: &[Request]) -> Results {
+        demand::portions(batch).flat_map(|portion| self.commit(portion)).collect()
     }
 
     /// Commits a batch whole. If that fails for one command's sake, each is tried alone, so that only it suffers.
