@@ -2,6 +2,7 @@
 
 pub mod booking;
 pub mod hold;
+pub mod hold_any;
 pub mod hold_seats;
 pub mod view;
 
@@ -11,7 +12,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::list::{List, Object};
-use crate::wire::{AreaIdText, CartText, EventIdText, IdText, PaymentText, Quantity, SourceWord};
+use crate::wire::{
+    AreaIdText, BlockIdText, CartText, EventIdText, IdText, PaymentText, Quantity, SeatQuantity, SourceWord,
+};
 use rowlock_core::limits::{MAX_AREAS_PER_REQUEST, MAX_SEATS_PER_REQUEST};
 
 pub type SeatIds = List<IdText<SeatId>, 0, MAX_SEATS_PER_REQUEST>;
@@ -45,6 +48,23 @@ pub struct HoldSeats {
     source: Option<SourceWord>,
 }
 
+/// How many seats of a block to hold.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HoldAny {
+    #[schema(inline)]
+    event_id: EventIdText,
+    #[schema(inline)]
+    block_id: BlockIdText,
+    /// How many seats of the block the cart shall hold, those that it holds already included.
+    #[schema(inline)]
+    quantity: SeatQuantity,
+    /// One cart is one hold. Who leaves it out has one cart.
+    cart_token: Option<CartText>,
+    /// Where the request comes from.
+    source: Option<SourceWord>,
+}
+
 /// What to sell at once. At least one seat or area.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +92,15 @@ impl HoldSeats {
             blocks: Vec::new(),
             areas: self.areas.0.into_iter().map(|line| (line.0.area_id.0, line.0.quantity.0)).collect(),
         }
+    }
+}
+
+impl HoldAny {
+    fn places(self, user: &UserId) -> Places {
+        let Self { event_id, block_id, quantity, cart_token, source } = self;
+        let (seat_ids, areas) = Default::default();
+        let wish = HoldSeats { event_id, seat_ids, areas, cart_token, source };
+        Places { blocks: vec![(block_id.0, quantity.0)], ..wish.places(user) }
     }
 }
 

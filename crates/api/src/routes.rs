@@ -10,6 +10,7 @@ use crate::{admin, bookings, events, health, occupancy, seats};
 pub fn guarded() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(bookings::hold_seats::hold_seats))
+        .routes(routes!(bookings::hold_any::hold_any))
         .routes(routes!(bookings::hold::get_hold, bookings::hold::release))
         .routes(routes!(bookings::hold::start_checkout))
         .routes(routes!(bookings::hold::heartbeat))

@@ -182,6 +182,7 @@ impl<T: Word> Serialize for Text<T> {
 pub type IdText<T> = Text<T>;
 pub type EventIdText = Text<EventId>;
 pub type AreaIdText = Text<AreaId>;
+pub type BlockIdText = Text<BlockId>;
 pub type NameText = Text<Name>;
 pub type CartText = Text<CartToken>;
 pub type PaymentText = Text<PaymentReference>;
@@ -264,6 +265,7 @@ macro_rules! integers {
 
 integers! {
     Quantity(u32) 1, limits::MAX_AREA_QUANTITY;
+    SeatQuantity(u32) 1, limits::MAX_SEATS_PER_HOLD as u32;
     Capacity(u32) 1, limits::MAX_AREA_CAPACITY;
     /// Minor units of the event's currency: cents for EUR, yen for JPY.
     Price(i64) 0, limits::MAX_PRICE_MINOR;

@@ -2,11 +2,13 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use rowlock_core::{Command, Outcome};
+use rowlock_core::command::Places;
+use rowlock_core::{Command, IdempotencyKey, Outcome};
 
 use super::HoldSeats;
 use super::view::{HoldView, created_if, hold_response, mark_replayed};
 use crate::app::{App, unexpected};
+use crate::auth::Caller;
 use crate::error::Problem;
 use crate::extract::{Allowed, HOLD, Posted};
 
@@ -38,8 +40,18 @@ pub async fn hold_seats(
     posted: Posted<HoldSeats>,
 ) -> Result<Response, Problem> {
     let places = posted.body.places(caller.user()?);
-    let reply = app.execute(&caller, Command::Hold(places), posted.idempotency).await?;
+    hold(&app, &caller, places, posted.idempotency).await
+}
+
+/// Holds, and answers with the hold: 201 when something was added to it.
+pub(super) async fn hold(
+    app: &App,
+    caller: &Caller,
+    places: Places,
+    idempotency: Option<IdempotencyKey>,
+) -> Result<Response, Problem> {
+    let reply = app.execute(caller, Command::Hold(places), idempotency).await?;
     let Outcome::Hold(held) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };
-    let response = hold_response(&app, created_if(held.changed), &held.hold, &held.elsewhere).await?;
+    let response = hold_response(app, created_if(held.changed), &held.hold, &held.elsewhere).await?;
     Ok(mark_replayed(response, reply.replayed))
 }

@@ -80,6 +80,44 @@ async fn holding() {
 }
 
 #[tokio::test]
+async fn holding_any() {
+    let server = Server::start().await;
+    let event = server.event().await;
+    let good = event.any(0, 2);
+    let cases = changed(
+        &good,
+        vec![
+            ("/event_id", json!("x"), "event_id"),
+            ("/event_id", json!(null), "event_id"),
+            ("/block_id", json!("Stalls"), "block_id"),
+            ("/block_id", json!(null), "block_id"),
+            ("/block_id", json!([event.blocks[0]]), "block_id"),
+            ("/block_id", json!(ID.replace('-', "")), "block_id"),
+            ("/quantity", json!(null), "quantity"),
+            ("/quantity", json!(0), "quantity"),
+            ("/quantity", json!(-1), "quantity"),
+            ("/quantity", json!(501), "quantity"),
+            ("/quantity", json!(u64::MAX), "quantity"),
+            ("/quantity", json!(2.0), "quantity"),
+            ("/quantity", json!("2"), "quantity"),
+            ("/seat_ids", json!([event.seats[0]]), "seat_ids"),
+            ("/areas", json!([]), "areas"),
+            ("/user_id", json!("bob"), "user_id"),
+            ("/cart_token", json!(""), "cart_token"),
+            ("/cart_token", json!("x".repeat(129)), "cart_token"),
+            ("/source", json!("fax"), "source"),
+        ],
+    );
+    all_refused(&server, &event, "/api/bookings/hold-any", cases).await;
+    let nothing = vec![
+        (json!({}), "event_id"),
+        (json!({"event_id": event.id, "block_id": event.blocks[0]}), "quantity"),
+    ];
+    all_refused(&server, &event, "/api/bookings/hold-any", nothing).await;
+    server.post("/api/bookings/hold-any", good).with(&server.buyer("ann")).send().await.expect(201);
+}
+
+#[tokio::test]
 async fn fields_that_come_twice() {
     let server = Server::start().await;
     let event = server.event().await;

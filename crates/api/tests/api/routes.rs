@@ -59,6 +59,7 @@ impl World {
             ("post", "/api/bookings/hold-seats") | ("post", "/api/bookings") => {
                 (Some(self.event.wish(&[4])), Unknown("unknown_event"))
             }
+            ("post", "/api/bookings/hold-any") => (Some(self.event.any(0, 1)), Unknown("unknown_event")),
             (_, "/api/bookings/hold/{hold_token}")
             | ("post", "/api/bookings/hold/{hold_token}/checkout")
             | ("post", "/api/bookings/hold/{hold_token}/heartbeat")

@@ -150,8 +150,12 @@ async fn a_hundred_thousand_seats() {
     let path = format!("/api/admin/events/{id}/seats");
     let made = server.post(&path, section).with(&server.admin).send().await.expect(201);
     assert_eq!(made["count"], 100_000);
-    let event =
-        Event { id, seats: vec![made["last_seat_id"].as_str().unwrap().to_owned()], area: String::new() };
+    let event = Event {
+        id,
+        seats: vec![made["last_seat_id"].as_str().unwrap().to_owned()],
+        area: String::new(),
+        blocks: vec![],
+    };
     server.hold(&event, "ann", &[0]).await;
     let plain = map(&server, &event, "?form=compact").await;
     let compact = plain.expect(200);

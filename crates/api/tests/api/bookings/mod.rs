@@ -2,4 +2,5 @@
 
 mod booking;
 mod hold;
+mod hold_any;
 mod hold_seats;

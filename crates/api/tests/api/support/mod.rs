@@ -129,7 +129,10 @@ impl Server {
         let seats =
             self.get(&format!("/api/events/{event}/seats")).with(&self.admin).send().await.expect(200);
         let seats = seats["seats"].as_array().unwrap().iter().map(|seat| text(&seat["seat_id"])).collect();
-        Event { id: event, seats, area: text(&area["area_id"]) }
+        let shown = self.get(&format!("/api/events/{event}")).with(&self.admin).send().await.expect(200);
+        let blocks =
+            shown["blocks"].as_array().unwrap().iter().map(|block| text(&block["block_id"])).collect();
+        Event { id: event, seats, area: text(&area["area_id"]), blocks }
     }
 
     pub async fn empty_event(&self, policy: Value) -> String {
@@ -164,6 +167,7 @@ pub struct Event {
     pub id: String,
     pub seats: Vec<String>,
     pub area: String,
+    pub blocks: Vec<String>,
 }
 
 impl Event {
