@@ -260,10 +260,6 @@ impl Slice {
         self.spots.get(&seat).is_some_and(|(of, _)| *of == block)
     }
 
-    pub fn has_spot(&self, seat: SeatId) -> bool {
-        self.spots.contains_key(&seat)
-    }
-
     pub fn taken_place(&self, event: EventId) -> Option<&str> {
         self.taken_places.get(&event).map(String::as_str)
     }
