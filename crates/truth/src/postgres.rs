@@ -17,6 +17,7 @@ mod plan;
 mod queries;
 mod rows;
 mod session;
+mod skipped;
 mod sql;
 mod store;
 mod verify;

@@ -253,6 +253,46 @@ async fn in_degraded_mode_a_locked_seat_is_taken() {
     stage.assert_clean().await;
 }
 
+/// A named seat whose hold is over, while somebody has another seat of that hold locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_degraded_mode_the_rest_of_an_expired_hold_may_be_locked() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::brief()).await;
+    let old = stage.held(stage.hold("ann", &[0, 1])).await;
+    stage.wait_until(old.expires_at.plus_millis(50)).await;
+    stage.truth.set_degraded(true);
+    let (other, connection) =
+        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
+    assert!(matches!(stage.refused(stage.hold("bob", &[1])).await, Refusal::SeatsTaken { .. }));
+    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
+    stage.held(stage.hold("bob", &[1])).await;
+    stage.assert_clean().await;
+}
+
+/// In degraded mode too, whoever confirms waits for a lock on their seat, instead of being turned away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_degraded_mode_a_confirm_waits_for_its_seat() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    let hold = stage.held(stage.hold("ann", &[0])).await;
+    stage.truth.set_degraded(true);
+    let (other, connection) =
+        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
+    let confirming = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.booked(stage.confirm("ann", hold.id)).await }
+    });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    assert!(rowlock_dev::wait_until(Duration::from_secs(5), || backend.sql(waits) == "1"));
+    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
+    confirming.await.expect("it is confirmed");
+    stage.assert_clean().await;
+}
+
 #[tokio::test]
 async fn an_address_that_can_not_be_used_is_told_without_its_password() {
     let open =

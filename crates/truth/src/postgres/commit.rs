@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use rowlock_core::decide::Executed;
-use rowlock_core::{Command, Fact, Refusal, Request, SeatId, Time, execute};
+use rowlock_core::{Fact, Refusal, Request, Time, execute};
 use uuid::Uuid;
 
 use super::fault::{StoreError, Stored};
 use super::load::{self, Attempt, Loaded, Waiting, blocks};
 use super::session::Session;
+use super::skipped;
 use super::store::{self, Appending};
 use crate::{Committed, Failure};
 
@@ -145,17 +146,12 @@ fn decide(
     batch
         .iter()
         .map(|request| {
-            if places_of(&request.command).any(|seat| loaded.skipped.contains(seat)) {
+            if skipped::meets(loaded, request) {
                 return None;
             }
             Some(execute(&mut loaded.slice, request, loaded.now, &mut session.ids))
         })
         .collect()
-}
-
-/// The seats that a command wants for somebody.
-fn places_of(command: &Command) -> impl Iterator<Item = &SeatId> {
-    command.places().into_iter().flat_map(|places| &places.seats)
 }
 
 /// Pairs each command's facts with the sequences they got.

@@ -104,6 +104,14 @@ impl Lanes {
                 Waiting::Wait | Waiting::WaitForBlocks => Waiting::WaitForBlocks,
             };
         }
+        // Whoever confirms or releases what is theirs is not turned away because somebody looks at it: they wait.
+        left.retain(|i| batch[*i].command.places().is_none());
+        if !left.is_empty() {
+            let some: Vec<Request> = left.iter().map(|i| batch[*i].clone()).collect();
+            for (i, answer) in left.iter().zip(self.commit_some(&some, Waiting::Wait).await) {
+                results[*i] = answer;
+            }
+        }
         let settle =
             |(answer, request): (Option<_>, &Request)| answer.unwrap_or_else(|| Err(locked(request)));
         results.into_iter().zip(batch).map(settle).collect()
