@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DATA ?= data
 
-.PHONY: run build test rust tools fmt clippy unit doc api-check bench clean
+.PHONY: run build test rust tools fmt clippy unit doc alerts api-check bench clean
 
 ## Build and start the server with demo data, listening on 127.0.0.1:8080.
 run: build
@@ -18,6 +18,7 @@ test: tools
 	$(MAKE) clippy
 	$(MAKE) unit
 	$(MAKE) doc
+	$(MAKE) alerts
 	$(MAKE) api-check
 
 rust:
@@ -37,6 +38,10 @@ unit:
 
 doc:
 	$(CARGO) test --doc --workspace --locked
+
+## The alert rules with their tests, and that rules and dashboard name metrics that exist.
+alerts: tools
+	scripts/alerts.sh
 
 ## Throws generated requests at every route of a running server.
 api-check: tools
