@@ -22,6 +22,7 @@ debian 'command -v redis-server' redis-server
 debian 'command -v redis-sentinel' redis-sentinel
 debian 'command -v pgbouncer' pgbouncer
 debian 'command -v faketime' faketime
+debian 'command -v openssl' openssl
 debian 'command -v promtool' prometheus
 debian 'python3 -c "import ensurepip, venv"' python3-venv
 

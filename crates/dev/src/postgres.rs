@@ -114,6 +114,28 @@ impl Postgres {
         }
     }
 
+    /// Turns TLS on, with a certificate of its own. Returns the file that vouches for it.
+    pub fn speak_tls(&self) -> Result<PathBuf, DevError> {
+        let (key, certificate) = (self.data().join("server.key"), self.data().join("server.crt"));
+        let name = format!("subjectAltName=IP:{}", self.address.ip());
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+        openssl.args(["-days", "2", "-subj", "/CN=rowlock", "-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.args(["-addext", &name, "-keyout"]).arg(&key);
+        run(openssl.arg("-out").arg(&certificate))?;
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&key, private).map_err(DevError::io("the key of Postgres"))?;
+        for file in [&key, &certificate] {
+            if let Some(user) = &self.user {
+                chown(file, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+                    .map_err(DevError::io("its owner"))?;
+            }
+        }
+        self.sql("ALTER SYSTEM SET ssl = on")?;
+        self.sql("SELECT pg_reload_conf()")?;
+        Ok(certificate)
+    }
+
     /// Makes a standby the primary.
     pub fn promote(&self) -> Result<(), DevError> {
         self.sql("SELECT pg_promote()").map(drop)

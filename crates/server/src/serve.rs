@@ -40,6 +40,14 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
     let metrics = telemetry::start()?;
     let engine = store::engine(settings, "Stop that one first, or choose another folder with --data").await?;
     let signing = secret::signing_secret(settings, data)?;
+    if settings.postgres().is_some()
+        && settings.auth.jwt_secret.is_empty()
+        && settings.auth.jwks_file.is_empty()
+    {
+        tracing::warn!(
+            "tokens are checked with a secret of this node alone: give all nodes the same auth.jwt_secret"
+        );
+    }
     let listener = bind(&settings.server.listen).await?;
     let address = listener
         .local_addr()
@@ -133,11 +141,18 @@ async fn announce(settings: &Settings, engine: &Engine, url: &str, demo: Option<
     let failed = |failure| Fault::new(format!("the data folder can't be read: {failure}"));
     let has_org = !engine.orgs(None, 1).await.map_err(failed)?.is_empty();
     let data = &settings.server.data;
-    let create = format!("rowlock org create --operator --data {data} NAME");
+    let shared = settings.postgres().is_some();
+    // A data folder has one process at a time; Postgres has many, so nothing needs to be stopped.
+    let create = if shared {
+        "rowlock org create --operator --truth postgres://… NAME".to_owned()
+    } else {
+        format!("rowlock org create --operator --data {data} NAME")
+    };
     if settings.server.log_format == "json" {
         tracing::info!(url, docs = format!("{url}/docs"), data, "listening");
         if !has_org {
-            tracing::warn!("there is no org yet: stop the server, run `{create}`, and start it again");
+            let how = if shared { "run" } else { "stop the server, start it again after" };
+            tracing::warn!("there is no org yet: {how} `{create}`");
         }
         return Ok(());
     }
@@ -146,7 +161,9 @@ async fn announce(settings: &Settings, engine: &Engine, url: &str, demo: Option<
     match demo {
         Some(demo) => say(demo::invitation(engine, demo, url, Path::new(data)).await?),
         None if !has_org => {
-            say("\nThere is no org yet. Stop the server, make the first org with its key, and start again:");
+            let how = if shared { "Make" } else { "Stop the server, make" };
+            let then = if shared { "" } else { ", and start again" };
+            say(format!("\nThere is no org yet. {how} the first org with its key{then}:"));
             say(format!("\n  {create}\n"));
         }
         None => {}

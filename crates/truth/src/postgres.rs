@@ -47,6 +47,8 @@ use crate::{Answer, Committed, Durability, Failure, Heard, ReadResult, Truth};
 
 /// How long a read waits for a connection, and how long it may take.
 const READ_WAIT: Duration = Duration::from_secs(2);
+/// For a Postgres that does not answer at all.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_LIMITS: SessionLimits =
     SessionLimits { statement: Duration::from_secs(30), lock: Duration::from_secs(2) };
 /// For work that takes its time: migrations and checks.
@@ -146,7 +148,7 @@ impl PostgresTruth {
             let busy =
                 |error: deadpool_postgres::PoolError| Failure::Unavailable(format!("no connection: {error}"));
             let client = self.readers.get().await.map_err(busy)?;
-            Ok(read(client).await?)
+            Ok(commit::within(READ_TIMEOUT, read(client)).await?)
         })
     }
 }

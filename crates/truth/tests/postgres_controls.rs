@@ -406,3 +406,21 @@ async fn two_nodes_take_over_one_block() {
     any::allocate(&stage, &nodes, stage.block(0).await, 40).await;
     assert!(!backend.server.said().contains("deadlock"), "{}", backend.server.said());
 }
+
+/// With TLS, and a certificate that only the given file vouches for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_speaks_tls_and_checks_the_certificate() {
+    let backend = PostgresBackend::new();
+    let certificate = backend.server.speak_tls().expect("Postgres speaks TLS");
+    let url = format!("{}?sslmode=require", backend.server.url());
+    let open =
+        |ca_file| PostgresTruth::open(PostgresOptions { url: url.clone(), ca_file, ..backend.options() });
+    let error = open(None).await.err().expect("nobody vouches for the certificate");
+    assert!(matches!(error, PostgresError::Unreachable(_)), "{error}");
+    let stage =
+        Stage::new(Arc::new(open(Some(certificate)).await.expect("a connection")), Setup::default()).await;
+    stage.held(stage.hold("ann", &[0])).await;
+    let encrypted = "SELECT count(*) > 0 FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)
+                     WHERE s.ssl AND a.application_name = 'rowlock'";
+    assert_eq!(backend.sql(encrypted), "t");
+}

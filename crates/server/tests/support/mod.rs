@@ -172,8 +172,34 @@ impl Client {
         self.post(user, &format!("/api/bookings/{hold}/confirm"), json!({})).await
     }
 
+    pub async fn release(&self, user: &str, hold: &str) -> Answer {
+        self.delete(user, &format!("/api/bookings/hold/{hold}")).await
+    }
+
+    pub async fn delete(&self, user: &str, path: &str) -> Answer {
+        self.send(self.http.delete(format!("{}{path}", self.url)), user).await
+    }
+
+    /// With an idempotency key.
+    pub async fn post_keyed(&self, user: &str, path: &str, body: Value, key: &str) -> Answer {
+        let request = self.http.post(format!("{}{path}", self.url)).header("Idempotency-Key", key);
+        self.send(request.json(&body), user).await
+    }
+
+    pub fn with_key(&self, key: &str) -> Self {
+        Self { key: key.to_owned(), ..self.clone() }
+    }
+
+    /// For nobody in particular, with the key alone.
+    pub async fn bare(&self, path: &str) -> Answer {
+        self.send(self.http.get(format!("{}{path}", self.url)), "").await
+    }
+
     async fn send(&self, request: reqwest::RequestBuilder, user: &str) -> Answer {
-        let request = request.bearer_auth(&self.key).header("Rowlock-User", user);
+        let mut request = request.bearer_auth(&self.key);
+        if !user.is_empty() {
+            request = request.header("Rowlock-User", user);
+        }
         let answer = request.send().await?;
         let status = answer.status().as_u16();
         let bytes = answer.bytes().await?;

@@ -1,0 +1,221 @@
+//! Postgres stopped, replaced by its standby, out of connections, behind a pooler.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rowlock_dev::postgres::Postgres;
+
+use crate::house::{House, Setup, Warm};
+use crate::support;
+
+/// Buyers who hold and confirm through all nodes, and remember what was confirmed to them.
+async fn buy(house: Arc<House>, buyer: u32, stop: Arc<AtomicBool>, done: Arc<AtomicU32>) -> Vec<String> {
+    let mut confirmed = Vec::new();
+    for i in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let seat = buyer * 1_000 + i;
+        let (client, user) = (house.client(i as usize), format!("user-{seat}"));
+        let (status, hold) = match client.hold(&user, &house.event, &house.seats(&[seat])).await {
+            Ok(answer) => answer,
+            Err(_) => continue,
+        };
+        if status != 201 {
+            assert_eq!(status, 503, "nobody else wants this seat: {hold}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        }
+        match client.confirm(&user, hold["hold_token"].as_str().unwrap()).await {
+            Ok((201, booking)) => {
+                confirmed.push(booking["booking_id"].as_str().unwrap().to_owned());
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok((503, _)) | Err(_) => {}
+            Ok((status, body)) => panic!("{status}: {body}"),
+        }
+    }
+    confirmed
+}
+
+struct Sale {
+    house: Arc<House>,
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU32>,
+    buyers: Vec<tokio::task::JoinHandle<Vec<String>>>,
+}
+
+impl Sale {
+    fn begin(house: &Arc<House>) -> Self {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let buyers = (0..6)
+            .map(|buyer| tokio::spawn(buy(Arc::clone(house), buyer, Arc::clone(&stop), Arc::clone(&done))))
+            .collect();
+        Self { house: Arc::clone(house), stop, done, buyers }
+    }
+
+    /// Waits until so many more were sold.
+    async fn sell(&self, more: u32, within: Duration) {
+        let (goal, began) = (self.done.load(Ordering::Relaxed) + more, Instant::now());
+        while self.done.load(Ordering::Relaxed) < goal {
+            assert!(began.elapsed() < within, "sales do not go on");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for buyer in self.buyers {
+            for booking in buyer.await.unwrap() {
+                let (status, body) =
+                    self.house.client(0).get("", &format!("/api/bookings/{booking}")).await.unwrap();
+                assert_eq!(
+                    (status, &body["status"]),
+                    (200, &"confirmed".into()),
+                    "an acknowledged booking is gone"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_at_once_and_started_again() {
+    let house = Arc::new(House::new(Warm::single(), Setup { seats: 6_000, ..Setup::default() }).await);
+    let sale = Sale::begin(&house);
+    for _ in 0..3 {
+        sale.sell(30, Duration::from_secs(20)).await;
+        house.postgres.stop_at_once();
+        let (status, body) = house.client(1).get("", "/readyz").await.unwrap();
+        assert_eq!((status, &body["code"]), (503, &"unavailable".into()), "{body}");
+        house.postgres.start_again().unwrap();
+    }
+    sale.sell(30, Duration::from_secs(20)).await;
+    sale.end().await;
+    house.assert_well().await;
+}
+
+/// The primary dies in the middle of a sale and its synchronous standby takes over. Every booking that was confirmed to
+/// somebody is on the standby.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_primary_is_lost_and_its_standby_promoted() {
+    let primary = Postgres::start().unwrap();
+    let standby = primary.standby().unwrap();
+    let truth = format!(
+        "postgres://{}@{},{}/postgres",
+        rowlock_dev::postgres::USER,
+        primary.address(),
+        standby.address()
+    );
+    let house = House::on(primary, truth, Warm::single(), Setup { seats: 6_000, ..Setup::default() }).await;
+    let durability = |house: &House| {
+        let client = house.client(0).clone();
+        async move { client.get("", "/readyz?verbose").await.unwrap().1["truth"]["durability"].clone() }
+    };
+    // An asynchronous standby may miss what was acknowledged, and that is said.
+    assert_eq!(durability(&house).await, "weak");
+    house
+        .postgres
+        .sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+        .and_then(|_| house.postgres.sql("SELECT pg_reload_conf()"))
+        .unwrap();
+    house
+        .until(0, Duration::from_secs(10), "/readyz?verbose", |_, body| {
+            body["truth"]["durability"] == "standby"
+        })
+        .await;
+    assert!(house.nodes[0].said().contains("asynchronous"), "the log says so: {}", house.nodes[0].said());
+    let house = Arc::new(house);
+    let sale = Sale::begin(&house);
+    sale.sell(60, Duration::from_secs(20)).await;
+    house.postgres.stop_at_once();
+    standby.promote().unwrap();
+    sale.sell(60, Duration::from_secs(30)).await;
+    sale.end().await;
+    let output = support::run(&["verify", "--truth", &standby.url()]);
+    assert!(output.status.success(), "{}", support::stdout(&output));
+}
+
+/// More nodes than Postgres has connections for: what can't be done now is said clearly, and what was said is true.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn out_of_connections() {
+    let postgres = Postgres::start_with(&["max_connections=20", "superuser_reserved_connections=3"]).unwrap();
+    let truth = postgres.url();
+    let house =
+        House::on(postgres, truth, Warm::single(), Setup { nodes: 2, seats: 2_000, ..Setup::default() })
+            .await;
+    // Others take nearly all there are.
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        if let Ok((client, connection)) = tokio_postgres::connect(&house.truth, tokio_postgres::NoTls).await {
+            tokio::spawn(connection);
+            others.push(client);
+        }
+    }
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for seat in 0..60 {
+        let began = Instant::now();
+        match house.hold(seat as usize, &format!("user-{seat}"), &[seat]).await {
+            (201, body) => held.push(body["hold_token"].as_str().unwrap().to_owned()),
+            (503, _) => refused += 1,
+            (status, body) => panic!("{status}: {body}"),
+        }
+        assert!(began.elapsed() < Duration::from_secs(11), "no answer in time");
+    }
+    drop(others);
+    house.until(0, Duration::from_secs(10), "/readyz", |status, _| status == 200).await;
+    house.held(0, "afterwards", &[1_999]).await;
+    for hold in &held {
+        let (status, _) = house.client(1).get("", &format!("/api/bookings/hold/{hold}")).await.unwrap();
+        assert_eq!(status, 200);
+    }
+    tracing_note(held.len(), refused);
+    house.assert_verified();
+}
+
+/// Shown when the test fails or is run with `--nocapture`.
+fn tracing_note(held: usize, refused: usize) {
+    println!("{held} held and {refused} turned away while connections were short");
+}
+
+/// A pooler that shares connections by transaction is refused with words that say what to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_pooler_that_shares_by_transaction() {
+    let postgres = Postgres::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let address = rowlock_dev::address::free().unwrap();
+    let users = folder.path().join("users.txt");
+    std::fs::write(&users, "\"rowlock\" \"\"\n").unwrap();
+    let (host, port) = (postgres.address().ip(), postgres.address().port());
+    let settings = |ignore: &str| {
+        format!(
+            "[databases]\npostgres = host={host} port={port}\n[pgbouncer]\nlisten_addr = {}\nlisten_port = {}\n\
+             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = transaction\n{ignore}\n",
+            address.ip(),
+            address.port(),
+            users.display()
+        )
+    };
+    let file = folder.path().join("pgbouncer.ini");
+    for ignore in ["", "ignore_startup_parameters = options"] {
+        std::fs::write(&file, settings(ignore)).unwrap();
+        open_to_all(folder.path());
+        let start = rowlock_dev::process::Start::new("pgbouncer", folder.path().join("pgbouncer.log"))
+            .arguments([support::text(&file)])
+            .user(nix::unistd::Uid::current().is_root().then(|| "postgres".to_owned()));
+        let pooler = rowlock_dev::process::Process::start(&start).unwrap();
+        pooler
+            .until_ready(Duration::from_secs(10), || std::net::TcpStream::connect(address).is_ok())
+            .unwrap();
+        let url = format!("postgres://rowlock@{address}/postgres");
+        let output = support::run(&["migrate", "--truth", &url]);
+        let said = support::stderr(&output);
+        assert!(!output.status.success() && said.contains("pool_mode = session"), "{said}");
+    }
+}
+
+fn open_to_all(folder: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+}

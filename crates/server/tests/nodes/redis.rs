@@ -1,0 +1,196 @@
+//! Redis emptied, paused, restarted, full: sales go on, and everything agrees afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::house::{House, Setup, Warm};
+use crate::support;
+
+/// A sale through all nodes while something happens. Everything that was answered with yes is there afterwards.
+struct Sale {
+    house: Arc<House>,
+    stop: Arc<AtomicBool>,
+    slowest: Arc<AtomicU32>,
+    buyers: Vec<tokio::task::JoinHandle<Vec<String>>>,
+}
+
+impl Sale {
+    fn begin(house: &Arc<House>, seats: u32) -> Self {
+        let (stop, slowest, next) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let buyers = (0..12).map(|buyer| {
+            let (house, stop) = (Arc::clone(house), Arc::clone(&stop));
+            let (slowest, next) = (Arc::clone(&slowest), Arc::clone(&next));
+            tokio::spawn(async move {
+                let mut held = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let seat = next.fetch_add(1, Ordering::Relaxed);
+                    if seat >= seats {
+                        break;
+                    }
+                    let began = Instant::now();
+                    let (status, body) = house.hold(buyer, &format!("buyer-{seat}"), &[seat]).await;
+                    slowest.fetch_max(began.elapsed().as_millis() as u32, Ordering::Relaxed);
+                    assert_eq!(status, 201, "nobody else wants this seat: {body}");
+                    held.push(body["hold_token"].as_str().unwrap().to_owned());
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                held
+            })
+        });
+        Self {
+            house: Arc::clone(house),
+            stop: Arc::clone(&stop),
+            slowest: Arc::clone(&slowest),
+            buyers: buyers.collect(),
+        }
+    }
+
+    /// Returns how long the slowest request took.
+    async fn end(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut holds = Vec::new();
+        for buyer in self.buyers {
+            holds.extend(buyer.await.unwrap());
+        }
+        assert!(holds.len() > 20, "only {} were held", holds.len());
+        for (i, hold) in holds.iter().enumerate() {
+            let (status, body) =
+                self.house.client(i).get("", &format!("/api/bookings/hold/{hold}")).await.unwrap();
+            assert_eq!((status, &body["status"]), (200, &json!("active")), "{body}");
+        }
+        Duration::from_millis(self.slowest.load(Ordering::Relaxed).into())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushed_in_the_middle_of_a_sale() {
+    let house = Arc::new(House::new(Warm::single(), Setup { seats: 2_000, ..Setup::default() }).await);
+    let sale = Sale::begin(&house, 2_000);
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        house.redis().cli(&["FLUSHALL"]).unwrap();
+    }
+    house.redis().cli(&["SCRIPT", "FLUSH"]).unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    sale.end().await;
+    let path = format!("/api/admin/events/{}/registry/reconcile", house.event);
+    assert_eq!(house.client(0).post("", &path, json!({})).await.unwrap().0, 200);
+    house.assert_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paused_for_ten_seconds() {
+    let house = Arc::new(House::new(Warm::single(), Setup { seats: 20_000, ..Setup::default() }).await);
+    let sale = Sale::begin(&house, 20_000);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    house.redis().pause();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (_, health) = house.client(0).get("", "/readyz?verbose").await.unwrap();
+    assert_eq!(health["warm"]["degraded"], true, "{health}");
+    assert_eq!(health["status"], "ready", "{health}");
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    house.redis().resume();
+    let back = |_: u16, health: &serde_json::Value| health["warm"]["degraded"] == false;
+    for node in 0..3 {
+        house.until(node, Duration::from_secs(10), "/readyz?verbose", back).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let slowest = sale.end().await;
+    assert!(slowest < Duration::from_secs(1), "a request took {slowest:?}");
+    house.assert_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarted_empty() {
+    let house = Arc::new(House::new(Warm::single(), Setup { seats: 5_000, ..Setup::default() }).await);
+    let sale = Sale::begin(&house, 5_000);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    house.redis().restart_empty().unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    sale.end().await;
+    house.assert_well().await;
+}
+
+/// A claim that the truth knows nothing of is removed by the request that meets it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_claim_is_healed_by_whoever_meets_it() {
+    let house = House::new(Warm::single(), Setup::default()).await;
+    house.held(0, "ann", &[0]).await;
+    let keys = || house.redis().cli(&["KEYS", &format!("*{}*:seat:*", house.event)]).unwrap();
+    assert!(rowlock_dev::wait_until(Duration::from_secs(2), || !keys().trim().is_empty()));
+    let key = keys().trim().to_owned();
+    assert!(
+        rowlock_dev::wait_until(Duration::from_secs(2), || house
+            .redis()
+            .cli(&["GET", &key])
+            .unwrap()
+            .contains("\"hold\"")),
+        "the claim is confirmed"
+    );
+    let value = house.redis().cli(&["GET", &key]).unwrap().trim().to_owned();
+    // The same claim on a seat that nobody holds.
+    let other = key.replace(&house.seats(&[0])[0], &house.seats(&[7])[0]);
+    house.redis().cli(&["SET", &other, &value]).unwrap();
+    house.held(1, "bob", &[7]).await;
+    house.assert_well().await;
+}
+
+/// What differs is found, and repaired both ways by the command too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn differences_are_found_and_repaired_both_ways() {
+    let house = House::new(Warm::single(), Setup::default()).await;
+    for i in 0..10 {
+        house.held(0, &format!("user-{i}"), &[i]).await;
+    }
+    house.assert_well().await;
+    let base = house.redis().cli(&["KEYS", &format!("*{}*:seat:*", house.event)]).unwrap();
+    let keys: Vec<&str> = base.split_whitespace().collect();
+    assert_eq!(keys.len(), 10);
+    let value = house.redis().cli(&["GET", keys[0]]).unwrap().trim().to_owned();
+    let seat_of = |key: &str| key.rsplit(':').next().unwrap().to_owned();
+    let stray = keys[0].replace(&seat_of(keys[0]), &house.seats(&[50])[0]);
+    house.redis().cli(&["DEL", keys[1]]).unwrap();
+    house.redis().cli(&["SET", &stray, &value]).unwrap();
+    let path = format!("/api/admin/events/{}/registry", house.event);
+    let (_, found) = house.client(1).get("", &path).await.unwrap();
+    assert_eq!((&found["agree"], &found["difference_count"]), (&json!(false), &json!(2)), "{found}");
+    let output = support::run(&[
+        "reconcile",
+        "--truth",
+        &house.truth,
+        "--redis",
+        &house.redis().url(),
+        "--event",
+        &house.event,
+    ]);
+    assert!(output.status.success(), "{}", support::stderr(&output));
+    let said = support::stdout(&output);
+    assert!(
+        said.contains("1  claims without a hold removed") && said.contains("1  claims restored"),
+        "{said}"
+    );
+    house.assert_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_may_evict_is_refused_at_the_start() {
+    let redis = rowlock_dev::redis::Redis::start_with(&["maxmemory-policy allkeys-lru"]).unwrap();
+    let postgres = rowlock_dev::postgres::Postgres::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = support::run(&[
+        "serve",
+        "--data",
+        support::text(folder.path()),
+        "--truth",
+        &postgres.url(),
+        "--redis",
+        &redis.url(),
+    ]);
+    assert!(!output.status.success());
+    let said = support::stderr(&output);
+    assert!(said.contains("maxmemory-policy") && said.contains("noeviction"), "{said}");
+}

@@ -1,0 +1,144 @@
+//! What nodes know of each other while all is well.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::house::{House, Setup, Warm};
+
+async fn released_is_held_elsewhere(warm: Warm, within: Duration) {
+    let house = House::new(warm, Setup::default()).await;
+    let path = format!("/api/events/{}/occupancy", house.event);
+    for round in 0..5 {
+        let seat = round;
+        let hold = house.held(0, "ann", &[seat]).await;
+        // The others know that it is held, and would refuse it from memory.
+        for node in 1..3 {
+            house.until(node, Duration::from_secs(5), &path, |_, body| body["held"] == 1).await;
+        }
+        house.client(0).release("ann", &hold).await.unwrap();
+        let began = std::time::Instant::now();
+        let bob = loop {
+            match house.hold(1 + round as usize % 2, "bob", &[seat]).await {
+                (201, hold) => break hold["hold_token"].as_str().unwrap().to_owned(),
+                (409, _) => assert!(began.elapsed() < within, "still taken after {:?}", began.elapsed()),
+                (status, body) => panic!("{status}: {body}"),
+            }
+        };
+        assert!(began.elapsed() < within, "{:?}", began.elapsed());
+        house.client(2).release("bob", &bob).await.unwrap();
+        for node in 0..3 {
+            house.until(node, Duration::from_secs(5), &path, |_, body| body["held"] == 0).await;
+        }
+    }
+    house.assert_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_released_seat_is_free_on_other_nodes_within_250_ms() {
+    released_is_held_elsewhere(Warm::single(), Duration::from_millis(250)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_redis_a_released_seat_is_free_on_other_nodes_within_a_second() {
+    released_is_held_elsewhere(Warm::None, Duration::from_secs(1)).await;
+}
+
+/// All nodes look for expired holds. Each ends once, and is shown free everywhere within a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_expiry_is_released_once() {
+    let house = House::new(Warm::single(), Setup { ttl_seconds: 2, ..Setup::default() }).await;
+    for i in 0..60 {
+        house.held(i as usize, &format!("user-{i}"), &[i]).await;
+    }
+    let path = format!("/api/events/{}/occupancy", house.event);
+    for node in 0..3 {
+        house.until(node, Duration::from_secs(4), &path, |_, body| body["held"] == 0).await;
+    }
+    house.assert_well().await;
+    assert_eq!(house.facts("SEAT-HOLD-EXPIRED"), 60);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_holds_of_a_dead_node_end_on_time() {
+    let house = House::new(Warm::single(), Setup { ttl_seconds: 3, ..Setup::default() }).await;
+    house.occupancy(1).await;
+    house.held(0, "ann", &[0]).await;
+    let path = format!("/api/events/{}/occupancy", house.event);
+    house.until(1, Duration::from_secs(2), &path, |_, body| body["held"] == 1).await;
+    house.nodes[0].kill();
+    let took = house.until(1, Duration::from_secs(10), &path, |_, body| body["held"] == 0).await;
+    assert!(took < Duration::from_millis(4_000), "a second after its end at the latest: {took:?}");
+    house.assert_verified();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_revoked_on_one_node_is_refused_by_all() {
+    let house = House::new(Warm::single(), Setup::default()).await;
+    let made =
+        house.client(0).post("", "/api/admin/keys", json!({"name": "spare", "scopes": ["read"]})).await;
+    let (_, key) = made.unwrap();
+    let (id, secret) = (key["key_id"].as_str().unwrap(), key["key"].as_str().unwrap());
+    let path = format!("/api/events/{}", house.event);
+    let spare: Vec<_> = house.nodes.iter().map(|node| node.client.with_key(secret)).collect();
+    for client in &spare {
+        assert_eq!(client.bare(&path).await.unwrap().0, 200);
+    }
+    house.client(0).delete("", &format!("/api/admin/keys/{id}")).await.unwrap();
+    for client in &spare {
+        let began = std::time::Instant::now();
+        while client.bare(&path).await.unwrap().0 != 401 {
+            assert!(began.elapsed() < Duration::from_secs(3), "the key is still good");
+        }
+    }
+}
+
+/// One effect for one key, through whatever node it comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_key_through_all_nodes_at_once_has_one_effect() {
+    let house = House::new(Warm::single(), Setup::default()).await;
+    for round in 0..10 {
+        let body = json!({"event_id": house.event, "seat_ids": house.seats(&[round])});
+        let calls = (0..9).map(|i| {
+            let (client, body) = (house.client(i).clone(), body.clone());
+            tokio::spawn(async move {
+                client.post_keyed("ann", "/api/bookings", body, &format!("k-{round}")).await
+            })
+        });
+        let mut bookings = BTreeSet::new();
+        for call in calls.collect::<Vec<_>>() {
+            let (status, booking) = call.await.unwrap().unwrap();
+            assert_eq!(status, 201, "{booking}");
+            bookings.insert(booking["booking_id"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(bookings.len(), 1);
+    }
+    assert_eq!(house.facts("BOOKING-CONFIRMED"), 10);
+    house.assert_well().await;
+}
+
+/// Buyers who choose nothing but how many, through all nodes: every seat is sold, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_seats_are_given_out_to_the_last_one() {
+    let house = House::new(Warm::single(), Setup { seats: 60, ..Setup::default() }).await;
+    let (_, event) = house.client(0).get("", &format!("/api/events/{}", house.event)).await.unwrap();
+    let block = event["blocks"][0]["block_id"].as_str().unwrap().to_owned();
+    let calls = (0..50).map(|i| {
+        let (client, event, block) = (house.client(i).clone(), house.event.clone(), block.clone());
+        tokio::spawn(async move {
+            let wish = json!({"event_id": event, "block_id": block, "quantity": 2});
+            client.post(&format!("user-{i}"), "/api/bookings/hold-any", wish).await.unwrap().0
+        })
+    });
+    let mut held = 0;
+    for call in calls.collect::<Vec<_>>() {
+        match call.await.unwrap() {
+            201 => held += 1,
+            409 => {}
+            status => panic!("{status}"),
+        }
+    }
+    assert_eq!(held, 30);
+    house.assert_well().await;
+}
