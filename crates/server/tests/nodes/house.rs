@@ -20,7 +20,7 @@ pub enum Warm {
     None,
     Single(Redis),
     Cluster(RedisCluster),
-    Sentinel(Sentinels),
+    Sentinel(Box<Sentinels>),
     Redlock(Vec<Redis>),
 }
 

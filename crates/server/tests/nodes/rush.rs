@@ -31,7 +31,7 @@ async fn with_a_cluster() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_sentinels() {
-    one_wins(Warm::Sentinel(Sentinels::start().unwrap())).await;
+    one_wins(Warm::Sentinel(Box::new(Sentinels::start().unwrap()))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
