@@ -23,21 +23,27 @@ pub struct Health {
     #[schema(example = "ready")]
     status: &'static str,
     /// With `?verbose`.
-    #[serde(flatten)]
-    more: Option<More>,
-}
-
-/// How the parts are doing.
-#[derive(Serialize, ToSchema)]
-pub struct More {
-    lane: LaneHealth,
-    truth: TruthHealth,
-    /// Redis. Absent when the server runs without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    lane: Option<LaneHealth>,
+    /// With `?verbose`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    truth: Option<TruthHealth>,
+    /// With `?verbose`: Redis. Absent when the server runs without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     warm: Option<WarmHealth>,
-    /// Events in memory.
-    hot_events: usize,
+    /// With `?verbose`: events in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    hot_events: Option<usize>,
+}
+
+impl Health {
+    fn brief(status: &'static str) -> Self {
+        Self { status, lane: None, truth: None, warm: None, hot_events: None }
+    }
 }
 
 /// The queue in front of the store: the fullest one.
@@ -74,7 +80,7 @@ pub struct WarmServer {
     breaker: &'static str,
 }
 
-impl From<rowlock_registry::health::Health> for More {
+impl From<rowlock_registry::health::Health> for Health {
     fn from(health: rowlock_registry::health::Health) -> Self {
         let (durability, warning) = match health.durability {
             Some(Durability::Disk) => ("disk", None),
@@ -89,13 +95,14 @@ impl From<rowlock_registry::health::Health> for More {
         };
         let server = |(server, state)| WarmServer { server, breaker: breaker(state) };
         let degraded = health.degraded;
-        More {
-            lane: LaneHealth { depth: health.lane_depth.0, capacity: health.lane_depth.1 },
-            truth: TruthHealth { durability, warning },
+        Health {
+            status: "ready",
+            lane: Some(LaneHealth { depth: health.lane_depth.0, capacity: health.lane_depth.1 }),
+            truth: Some(TruthHealth { durability, warning }),
             warm: health
                 .warm
                 .map(|servers| WarmHealth { degraded, servers: servers.into_iter().map(server).collect() }),
-            hot_events: health.hot_events,
+            hot_events: Some(health.hot_events),
         }
     }
 }
@@ -109,7 +116,7 @@ impl From<rowlock_registry::health::Health> for More {
     extensions(("x-problems" = json!([]))),
 )]
 pub async fn livez() -> Response {
-    json::respond(StatusCode::OK, &Health { status: "alive", more: None })
+    json::respond(StatusCode::OK, &Health::brief("alive"))
 }
 
 /// Requests can be served: the store answers and the server is not stopping.
@@ -128,13 +135,13 @@ pub async fn readyz(State(app): State<App>, query: Query) -> Result<Response, Pr
     }
     if !query.has("verbose") {
         app.engine.ready().await?;
-        return Ok(json::respond(StatusCode::OK, &Health { status: "ready", more: None }));
+        return Ok(json::respond(StatusCode::OK, &Health::brief("ready")));
     }
     let mut health = app.engine.health().await;
     if let Some(failure) = health.not_ready.take() {
         return Err(failure.into());
     }
-    Ok(json::respond(StatusCode::OK, &Health { status: "ready", more: Some(health.into()) }))
+    Ok(json::respond(StatusCode::OK, &Health::from(health)))
 }
 
 /// Metrics in Prometheus' text format.

@@ -275,7 +275,7 @@ integers! {
     SeatNumber(u32) 0, MAX_SEAT_NUMBER;
 }
 
-/// Reads a whole number in a range. A float is not a whole number, not even 2.0.
+/// Reads a whole number in a range. JSON has one kind of number, so 2.0 is one; 2.5 is not.
 pub fn integer<'de, D: Deserializer<'de>>(deserializer: D, min: i64, max: i64) -> Result<i64, D::Error> {
     struct Reader(i64, i64);
     impl Reader {
@@ -297,6 +297,15 @@ pub fn integer<'de, D: Deserializer<'de>>(deserializer: D, min: i64, max: i64) -
 
         fn visit_u64<E: de::Error>(self, value: u64) -> Result<i64, E> {
             self.check(i64::try_from(value).ok())
+        }
+
+        fn visit_f64<E: de::Error>(self, value: f64) -> Result<i64, E> {
+            // Up to here a float is exactly the number that it shows.
+            const EXACT: f64 = (1_u64 << 53) as f64;
+            match value.fract() == 0.0 && value.abs() <= EXACT {
+                true => self.check(Some(value as i64)),
+                false => Err(E::invalid_type(de::Unexpected::Float(value), &self)),
+            }
         }
     }
     deserializer.deserialize_i64(Reader(min, max))
