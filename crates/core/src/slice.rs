@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::area::Area;
 use crate::booking::{Admits, Booking, BookingStatus};
-use crate::command::{Actor, IdempotencyKey};
+use crate::command::{Actor, IdempotencyKey, Request};
 use crate::event::{Block, Event};
 use crate::fact::{Fact, HoldPart, SectionsAdded};
 use crate::hold::{HeldArea, HeldSeat, Hold, HoldStatus};
@@ -195,6 +195,14 @@ impl Slice {
         if self.seats.get(&seat).is_some_and(to_be_had) {
             open.free.insert(seat.raw_ordinal(), spot);
         }
+    }
+
+    /// Whether the answer to a request is recorded already.
+    pub fn has_record(&self, request: &Request) -> bool {
+        request.idempotency.as_ref().is_some_and(|key| {
+            let (org, actor) = (request.org, request.actor.clone());
+            self.records.contains_key(&RecordKey { org, actor, key: key.key.clone() })
+        })
     }
 
     pub fn has_seat(&self, id: SeatId) -> bool {

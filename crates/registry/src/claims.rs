@@ -88,6 +88,7 @@ impl Claims {
 
     /// Claims the seats that a command wants. `Ok(None)`: it goes down without a claim.
     pub async fn claim(&self, request: &Request) -> Result<Option<Pending<'_>>, Refusal> {
+        self.set_degraded(!self.warm.is_up());
         let Some(places) = places_of(&request.command) else { return Ok(None) };
         match self.try_claim(request, places).await {
             Claimed::Taken(owners) => {

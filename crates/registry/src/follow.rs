@@ -4,14 +4,16 @@
 //! the streams now and then all lead to the same: the journal is read from where this node's knowledge ends. So what
 //! is known is late at times, and never wrong.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
-use rowlock_core::{EventId, Stream};
+use rowlock_core::{EventId, Fact, Stream};
 use rowlock_truth::Heard;
+use rustc_hash::FxHashMap;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::Engine;
-use crate::warm::{Announced, Announcement};
+use crate::warm::{Announced, Announcement, Batch};
 
 /// Facts read from the journal at once.
 const PAGE: usize = 1_000;
@@ -84,18 +86,33 @@ async fn look_at(engine: &Engine, mut events: Vec<EventId>) {
     if events.is_empty() {
         return;
     }
+    // Read before the heads are: what this node learns meanwhile must not look like something that the truth has lost.
+    let known: FxHashMap<EventId, u64> =
+        events.iter().filter_map(|event| Some((*event, engine.hot().sequence(*event)?))).collect();
     let heads = match engine.truth().heads(events).await {
         Ok(heads) => heads,
         Err(error) => return tracing::debug!(%error, "the streams can't be looked at"),
     };
     let behind =
-        |(event, head): &(EventId, u64)| head.saturating_sub(engine.hot().sequence(*event).unwrap_or(*head));
+        |(event, head): &(EventId, u64)| head.saturating_sub(known.get(event).copied().unwrap_or(*head));
     engine.metrics().follow_lag.set(heads.iter().map(behind).max().unwrap_or(0) as f64);
     for (event, head) in heads {
-        if engine.hot().sequence(event).is_some_and(|known| known < head) {
-            catch_up(engine, event).await;
+        match known.get(&event).map(|known| known.cmp(&head)) {
+            Some(Ordering::Less) => catch_up(engine, event).await,
+            Some(Ordering::Greater) => gone_back(engine, event).await,
+            Some(Ordering::Equal) | None => {}
         }
     }
+}
+
+/// The truth has less than this node has seen: it was replaced by a standby or a backup that missed the end. Then
+/// everything that was learned from the lost part is wrong.
+async fn gone_back(engine: &Engine, event: EventId) {
+    tracing::error!(%event, "the truth has lost facts that it had; memory and Redis forget the event");
+    if let (Some(warm), Some(live)) = (engine.warm(), engine.hot().peek(event)) {
+        let _ = warm.forget(live.org(), event).await;
+    }
+    engine.hot().drop_event(event);
 }
 
 /// Reads the journal of an event from where this node's knowledge of it ends.
@@ -105,15 +122,30 @@ pub(crate) async fn catch_up(engine: &Engine, event: EventId) {
             Ok(rows) => rows,
             Err(error) => return tracing::debug!(%error, %event, "the journal can't be read"),
         };
+        let mut facts = Vec::with_capacity(rows.len());
         for row in &rows {
             match row.fact() {
-                Some(fact) => engine.learn(event, row.sequence, &fact),
+                Some(fact) => facts.push((row.sequence, fact)),
                 // Written by a newer version: what it did can still be loaded.
                 None => return engine.hot().drop_event(event),
             }
         }
+        for (sequence, fact) in &facts {
+            engine.learn(event, *sequence, fact);
+        }
+        pass_on(engine, event, &facts).await;
         if rows.len() < PAGE {
             return;
         }
+    }
+}
+
+/// Facts that had to be looked up were perhaps never announced, because their node is gone: then Redis misses them too.
+async fn pass_on(engine: &Engine, event: EventId, facts: &[(u64, Fact)]) {
+    let (Some(warm), Some(live)) = (engine.warm(), engine.hot().peek(event)) else { return };
+    if !facts.is_empty() {
+        let facts = facts.iter().map(|(sequence, fact)| (*sequence, fact)).collect();
+        let batch = Batch { org: live.org(), stream: Stream::Event(event), facts };
+        let _ = warm.apply(engine.now(), &[batch]).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use futures::StreamExt;
 use indicatif::ProgressBar;
 use rowlock_core::{EventId, OrgId};
 use rowlock_registry::reconcile::Repairs;
@@ -14,6 +15,8 @@ use crate::settings::Settings;
 use crate::{store, verify};
 
 const PAGE: usize = 500;
+/// Events at a time.
+const AT_ONCE: usize = 4;
 
 pub fn run(settings: &Settings, args: &Reconcile) -> Result<ExitCode, Fault> {
     if settings.warm().is_none() {
@@ -55,9 +58,12 @@ async fn reconcile(
     }
     bar.set_length(events.len() as u64);
     let mut sum = Repairs::default();
-    for (org, event) in &events {
-        bar.set_message(event.to_string());
-        let repairs = engine.reconcile(*org, *event).await?;
+    // Reading Postgres, comparing and writing Redis go on side by side.
+    let mut running = futures::stream::iter(events.iter().copied())
+        .map(|(org, event)| async move { engine.reconcile(org, event).await })
+        .buffer_unordered(AT_ONCE);
+    while let Some(repairs) = running.next().await {
+        let repairs = repairs?;
         sum.claims_removed += repairs.claims_removed;
         sum.claims_restored += repairs.claims_restored;
         sum.holds_expired += repairs.holds_expired;

@@ -18,6 +18,9 @@ use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::{logging, secret, store, telemetry};
 
+/// How long the store may take to finish what was accepted.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+
 pub fn run(settings: Settings, with_demo: bool) -> Result<ExitCode, Fault> {
     logging::start(&settings.server);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -96,7 +99,10 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
         tracing::warn!("some requests did not finish in time");
     }
     let begun = Instant::now();
-    engine.stop().await;
+    // A store that does not answer must not keep the process.
+    if tokio::time::timeout(STOP_LIMIT, engine.stop()).await.is_err() {
+        tracing::warn!("the store did not finish in time");
+    }
     tracing::info!(milliseconds = begun.elapsed().as_millis() as u64, "stopped");
     Ok(())
 }

@@ -50,7 +50,7 @@ const READ_WAIT: Duration = Duration::from_secs(2);
 /// For a Postgres that does not answer at all.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_LIMITS: SessionLimits =
-    SessionLimits { statement: Duration::from_secs(30), lock: Duration::from_secs(2) };
+    SessionLimits { statement: Duration::from_secs(9), lock: Duration::from_secs(2) };
 /// For work that takes its time: migrations and checks.
 const UNLIMITED: SessionLimits = SessionLimits { statement: Duration::ZERO, lock: Duration::from_secs(60) };
 
@@ -277,7 +277,7 @@ impl Truth for PostgresTruth {
     fn ping(&self) -> Answer<'_, ReadResult<()>> {
         Box::pin(async move {
             let now = self.read(queries::now).await?;
-            self.clock.heard(now);
+            self.clock.heard(now, std::time::Instant::now());
             Ok(())
         })
     }

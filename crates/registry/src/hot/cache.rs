@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::{Counter, counter, describe_counter};
 use parking_lot::{Mutex, RwLock};
-use rowlock_core::{EventId, Fact};
+use rowlock_core::{EventId, Fact, Stream};
 use rowlock_truth::read::EventSnapshot;
 use rowlock_truth::{Failure, Truth};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +19,9 @@ use crate::warm::Warm;
 /// Facts kept for an event that is being loaded, or that come after a gap. A load that nobody waits for any more must
 /// not gather them for ever.
 const MAX_STAGED: usize = 100_000;
+
+/// Facts read from the journal at once.
+const PAGE: usize = 1_000;
 
 pub struct HotTier {
     truth: Arc<dyn Truth>,
@@ -99,8 +102,11 @@ impl HotTier {
     }
 
     async fn load(&self, id: EventId, slot: &Slot) -> Result<Arc<LiveEvent>, Option<Failure>> {
-        let snapshot = self.snapshot(id).await?;
-        let event = Arc::new(LiveEvent::new(HotEvent::new(snapshot)));
+        let mut hot = HotEvent::new(self.snapshot(id).await?);
+        if self.truth.is_shared() {
+            self.read_on(id, &mut hot).await?;
+        }
+        let event = Arc::new(LiveEvent::new(hot));
         let mut stage = slot.stage.lock();
         let early = match std::mem::replace(&mut *stage, Stage::Loading(Vec::new())) {
             Stage::Loading(facts) => facts.into_iter().collect(),
@@ -128,11 +134,30 @@ impl HotTier {
         Ok(snapshot)
     }
 
+    /// What was committed since the snapshot was made: the copy in Redis may have missed something.
+    async fn read_on(&self, id: EventId, hot: &mut HotEvent) -> Result<(), Option<Failure>> {
+        loop {
+            let rows = self.truth.journal(Stream::Event(id), hot.sequence(), PAGE).await.map_err(Some)?;
+            for row in &rows {
+                if !row.fact().is_some_and(|fact| hot.apply(row.sequence, &fact)) {
+                    return Err(Some(Failure::Unavailable("the journal of the event can't be read".into())));
+                }
+            }
+            if rows.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
     /// The event as Redis has it. `None` also when what it has is not the whole of it.
     pub(crate) async fn load_from_warm(&self, warm: &Warm, id: EventId) -> Option<EventSnapshot> {
         let before = self.truth.shape(id).await.ok()??;
         let state = warm.load(before.org, id).await.ok()??;
-        let (_, layout) = warm.load_layout(before.org, id).await.ok()??;
+        let (version, layout) = warm.load_layout(before.org, id).await.ok()??;
+        // A layout from behind this sequence has things in it that the facts will bring once more.
+        if version > state.sequence {
+            return None;
+        }
         // The layout only grows. If it is as large now as it is in Redis, it was as large at that sequence.
         let after = self.truth.shape(id).await.ok()??;
         stored::from_warm(&layout, &state, after)

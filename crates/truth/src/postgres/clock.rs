@@ -21,8 +21,11 @@ impl DatabaseClock {
         time.plus_millis(at.elapsed().as_millis() as i64)
     }
 
-    /// Postgres said that it was this time a moment ago.
-    pub fn heard(&self, time: Time) {
-        *self.heard.lock() = (time, Instant::now());
+    /// Postgres said that it was this time, at that moment. What was said earlier than what is known is old.
+    pub fn heard(&self, time: Time, at: Instant) {
+        let mut heard = self.heard.lock();
+        if at >= heard.1 {
+            *heard = (time, at);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A batch is one transaction: all of it is durable, or none of it happened.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rowlock_core::decide::Executed;
 use rowlock_core::{Fact, Refusal, Request, Time, execute};
@@ -21,12 +21,17 @@ const MAX_ATTEMPTS: usize = 8;
 /// Waiting for locks is bounded by Postgres; this is for a Postgres that does not answer.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(4);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A batch may say yes to what an earlier one wrote: a repeated key, a second confirm. If that one has not reached the
+/// standby, this must not be acknowledged either. A commit with something of its own to write waits for all before it.
+const SETTLE_AND_COMMIT: &str =
+    "SELECT pg_logical_emit_message(true, 'rowlock', 'settled'); SET LOCAL statement_timeout = 0; COMMIT";
 
 /// What came of one attempt.
 pub(super) struct Attempted {
     /// An answer for each command; `None` for those that met a seat, or missed one, that somebody had locked.
     pub answers: Vec<Option<Result<Committed, Failure>>>,
-    pub now: Time,
+    /// The clock of Postgres, and when it was read here.
+    pub heard: (Time, Instant),
 }
 
 /// Why an attempt failed, and what is known of it.
@@ -47,7 +52,6 @@ pub(super) struct Unknown {
     /// In the order of the facts.
     pub ids: Vec<Uuid>,
     pub executed: Vec<Option<Result<Executed, Refusal>>>,
-    pub now: Time,
     pub why: StoreError,
 }
 
@@ -95,10 +99,12 @@ pub(super) async fn attempt(
         .filter_map(|(request, executed)| Some((request, executed.as_ref()?.as_ref().ok()?)))
         .flat_map(|(request, executed)| executed.facts.iter().map(move |fact| (request, fact)))
         .collect();
-    let now = loaded.now;
+    let (now, heard) = (loaded.now, (loaded.now, loaded.heard_at));
     if facts.is_empty() && loaded.slice.fresh_records().next().is_none() {
-        session.simple("ROLLBACK").await?;
-        return Ok(Attempted { answers: answers(executed, Vec::new()), now });
+        let says_yes = executed.iter().flatten().any(Result::is_ok);
+        let end = if says_yes && loaded.replicated { SETTLE_AND_COMMIT } else { "ROLLBACK" };
+        within(WRITE_TIMEOUT, session.simple(end)).await?;
+        return Ok(Attempted { answers: answers(executed, Vec::new()), heard });
     }
     let appending = match Appending::new(&facts, now, &mut session.ids) {
         Ok(appending) => appending,
@@ -106,13 +112,12 @@ pub(super) async fn attempt(
     };
     let written = within(WRITE_TIMEOUT, store::write(session, &loaded, &appending, safeguards.compare)).await;
     match written {
-        Ok(sequences) => Ok(Attempted { answers: answers(executed, sequences), now }),
+        Ok(sequences) => Ok(Attempted { answers: answers(executed, sequences), heard }),
         Err(why) if why.is_disconnect() => Err(Failed::Unknown(Box::new(Unknown {
             transaction: loaded.transaction.clone(),
             rows: appending.by_stream().collect(),
             ids: appending.ids,
             executed,
-            now,
             why,
         }))),
         Err(error) => Err(leave(session, error.into()).await),
@@ -121,7 +126,9 @@ pub(super) async fn attempt(
 
 /// Ends the transaction, if it is still there. What failed matters more than how this goes.
 async fn leave(session: &Session, failed: Failed) -> Failed {
-    if !session.client.is_closed() {
+    // A connection that does not answer is thrown away, and the transaction with it.
+    let is_lost = matches!(&failed, Failed::Nothing(error) if error.is_disconnect());
+    if !is_lost {
         let _ = within(LOAD_TIMEOUT, session.simple("ROLLBACK")).await;
     }
     failed
@@ -146,7 +153,8 @@ fn decide(
     batch
         .iter()
         .map(|request| {
-            if skipped::meets(loaded, request) {
+            // What is recorded is answered from the record, whoever has the seats locked.
+            if !loaded.slice.has_record(request) && skipped::meets(loaded, request) {
                 return None;
             }
             Some(execute(&mut loaded.slice, request, loaded.now, &mut session.ids))

@@ -136,10 +136,12 @@ impl Target {
     }
 }
 
+/// Plans are made for each batch: one that was made while a table was nearly empty stays with its connection, and reads
+/// all of the table when it has grown.
 fn options(given: Option<&str>, limits: SessionLimits) -> String {
     format!(
         "{} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
-         -c synchronous_commit=on",
+         -c synchronous_commit=on -c plan_cache_mode=force_custom_plan",
         given.unwrap_or_default(),
         limits.statement.as_millis(),
         limits.lock.as_millis(),

@@ -56,9 +56,16 @@ impl StoreError {
             code.code() == SOMEBODY_WAS_QUICKER
                 || *code == SqlState::T_R_DEADLOCK_DETECTED
                 || *code == SqlState::T_R_SERIALIZATION_FAILURE
+                // The answer to a statement behind the one that failed, which came in its place.
+                || *code == SqlState::IN_FAILED_SQL_TRANSACTION
                 // Keys that were free when they were looked up: a cart, an idempotency key, a place.
                 || *code == SqlState::UNIQUE_VIOLATION
         })
+    }
+
+    /// Whether somebody had a row locked for too long.
+    pub fn is_lock_timeout(&self) -> bool {
+        self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
     /// Whether the connection is of no more use.

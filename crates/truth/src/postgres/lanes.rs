@@ -35,7 +35,7 @@ pub(super) struct Lanes {
     target: Target,
     clock: Arc<DatabaseClock>,
     free: Mutex<Vec<Session>>,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     safeguards: Safeguards,
     /// Set while the warm tier is away: then nobody sorts out who comes first before rows are locked.
     degraded: AtomicBool,
@@ -47,7 +47,7 @@ impl Lanes {
             target,
             clock,
             free: Mutex::default(),
-            permits: Semaphore::new(lanes),
+            permits: Arc::new(Semaphore::new(lanes)),
             safeguards,
             degraded: AtomicBool::new(false),
         }
@@ -104,11 +104,15 @@ impl Lanes {
                 Waiting::Wait | Waiting::WaitForBlocks => Waiting::WaitForBlocks,
             };
         }
-        // Whoever confirms or releases what is theirs is not turned away because somebody looks at it: they wait.
-        left.retain(|i| batch[*i].command.places().is_none());
+        // Only who names a seat is told that it is taken. Whoever confirms or releases what is theirs, takes any seat, or
+        // repeats a key is not turned away because somebody looks at a row: they wait.
+        left.retain(|i| {
+            let places = batch[*i].command.places();
+            batch[*i].idempotency.is_some() || places.is_none_or(|places| places.seats.is_empty())
+        });
         if !left.is_empty() {
             let some: Vec<Request> = left.iter().map(|i| batch[*i].clone()).collect();
-            for (i, answer) in left.iter().zip(self.commit_some(&some, Waiting::Wait).await) {
+            for (i, answer) in left.iter().zip(self.commit_some(&some, Waiting::WaitForBlocks).await) {
                 results[*i] = answer;
             }
         }
@@ -136,6 +140,12 @@ impl Lanes {
                 Err(failed) => break failed,
             }
         };
+        if let Failed::Nothing(error) = &failed
+            && error.is_lock_timeout()
+            && batch.len() > 1
+        {
+            return self.leave_out_locked(batch, error).await;
+        }
         let (why, failure) = match failed {
             Failed::Nothing(error) if error.is_outage() || batch.len() == 1 => {
                 (error.to_string(), error.into())
@@ -148,6 +158,12 @@ impl Lanes {
                 tracing::warn!(commands = batch.len(), "committing a batch one by one");
                 let mut answers = Vec::with_capacity(batch.len());
                 for request in batch {
+                    // When the store is away for one it is away for all that come after it.
+                    if let Some(Some(Err(away @ Failure::Unavailable(_)))) = answers.last() {
+                        let away = away.clone();
+                        answers.push(Some(Err(away)));
+                        continue;
+                    }
                     answers.extend(Box::pin(self.commit_some(std::slice::from_ref(request), waiting)).await);
                 }
                 return answers;
@@ -155,6 +171,20 @@ impl Lanes {
         };
         tracing::error!(error = why, commands = batch.len(), "a batch could not be committed");
         batch.iter().map(|_| Some(Err(failure.clone()))).collect()
+    }
+
+    /// Somebody keeps a row locked that some of the commands want: the others must not suffer for it.
+    async fn leave_out_locked(
+        &self,
+        batch: &[Request],
+        error: &StoreError,
+    ) -> Vec<Option<Result<Committed, Failure>>> {
+        tracing::warn!(%error, commands = batch.len(), "leaving out what somebody else keeps locked");
+        let locked = || Some(Err(Failure::Unavailable("somebody else keeps a row locked".into())));
+        match self.attempt(batch, Waiting::Skip).await {
+            Ok(answers) => answers.into_iter().map(|answer| answer.or_else(locked)).collect(),
+            Err(_) => batch.iter().map(|_| locked()).collect(),
+        }
     }
 
     async fn attempt(
@@ -171,17 +201,32 @@ impl Lanes {
             tried = commit::attempt(&mut session, batch, waiting, self.safeguards).await;
         }
         if let Err(Failed::Unknown(unknown)) = tried {
-            drop(session);
-            return self.resolve(unknown).await;
+            let resolved = self.resolve(unknown).await;
+            if matches!(resolved, Err(Failed::Unknown(_))) {
+                self.set_aside(session);
+            }
+            return resolved;
         }
         if matches!(&tried, Ok(_) | Err(Failed::Panic(_)))
             || matches!(&tried, Err(Failed::Nothing(error)) if !error.is_disconnect())
         {
             self.give_back(session);
         }
-        let Attempted { answers, now } = tried?;
-        self.clock.heard(now);
+        let Attempted { answers, heard: (now, at) } = tried?;
+        self.clock.heard(now, at);
         Ok(answers)
+    }
+
+    /// Keeps a connection whose COMMIT is still under way, and its place among the connections, until it is over. With
+    /// the standby away, each batch would otherwise leave one behind, until Postgres has none left for anybody.
+    fn set_aside(&self, session: Session) {
+        self.permits.forget_permits(1);
+        let permits = Arc::clone(&self.permits);
+        tokio::spawn(async move {
+            // Answered behind the COMMIT, or not at all.
+            let _ = session.simple("").await;
+            permits.add_permits(1);
+        });
     }
 
     /// Asks what became of a batch whose connection was lost during COMMIT. It may still be under way over there, for
@@ -193,11 +238,7 @@ impl Lanes {
     ) -> Result<Vec<Option<Result<Committed, Failure>>>, Failed> {
         tracing::warn!(why = %unknown.why, commands = unknown.executed.len(), "asking what became of a batch");
         match within(RESOLVE_TIMEOUT, self.ask(&unknown)).await {
-            Ok(Some(sequences)) => {
-                let Unknown { executed, now, .. } = *unknown;
-                self.clock.heard(now);
-                Ok(commit::answers(executed, sequences))
-            }
+            Ok(Some(sequences)) => Ok(commit::answers(unknown.executed, sequences)),
             // Known to have had no effect, so it may be tried again by whoever sent it.
             Ok(None) => Err(Failed::Nothing(StoreError::NoConnection(format!(
                 "the connection was lost before the commit: {}",
@@ -253,7 +294,8 @@ impl Lanes {
     pub async fn sweep_records(&self, limit: usize) -> Stored<usize> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let session = self.take().await?;
-        let swept = session.client.execute(sql::SWEEP_RECORDS, &[&limit]).await?;
+        let swept = async { Ok(session.client.execute(sql::SWEEP_RECORDS, &[&limit]).await?) };
+        let swept = within(RESOLVE_TIMEOUT, swept).await?;
         self.give_back(session);
         Ok(swept as usize)
     }

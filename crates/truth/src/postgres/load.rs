@@ -3,6 +3,7 @@
 pub(super) mod blocks;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::try_join;
 use rowlock_core::booking::Booking;
@@ -28,8 +29,11 @@ use crate::demand;
 /// What a batch is decided on.
 pub(super) struct Loaded {
     pub slice: Slice,
-    /// The clock of Postgres, read when all locks were taken.
+    /// The clock of Postgres, read when all locks were taken, and when that was here.
     pub now: Time,
+    pub heard_at: Instant,
+    /// Whether commits wait for a standby.
+    pub replicated: bool,
     /// Postgres' number of the transaction.
     pub transaction: String,
     /// Seats that somebody else has locked right now, when the batch does not wait for locks.
@@ -146,6 +150,8 @@ pub(super) async fn load(
     let mut loaded = Loaded {
         slice: Slice::default(),
         now: codec::time(clock, 0)?,
+        heard_at: Instant::now(),
+        replicated: clock.try_get(2)?,
         transaction: codec::text(clock, 1)?.to_owned(),
         skipped: FxHashSet::default(),
         blocks: FxHashMap::default(),

@@ -24,7 +24,13 @@ pub(super) fn meets(loaded: &Loaded, request: &Request) -> bool {
     match &request.command {
         Command::Hold(places) | Command::Book { places, .. } => {
             let cart = slice.cart(places.event, &places.user, &places.cart);
-            named(&places.seats) || cart.is_some_and(|hold| hold.is_due(loaded.now) && any_of(hold))
+            // A hold that is over may have to end to make room in an area.
+            let makes_room = |hold: &Hold| {
+                hold.is_due(loaded.now) && places.areas.iter().any(|(area, _)| hold.quantity_of(*area) > 0)
+            };
+            slice.holds().any(|hold| makes_room(hold) && any_of(hold))
+                || named(&places.seats)
+                || cart.is_some_and(|hold| hold.is_due(loaded.now) && any_of(hold))
         }
         Command::BlockSeats { seats, .. } | Command::UnblockSeats { seats, .. } => named(seats),
         Command::CancelBooking { booking, .. } => slice.booking(*booking).is_some_and(|booking| {

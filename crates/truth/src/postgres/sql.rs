@@ -88,7 +88,8 @@ pub(super) const USAGE: &str = "SELECT n.event_key, n.user_id,
        + (SELECT coalesce(sum(h.places), 0) FROM holds h
           WHERE h.event_key = n.event_key AND h.user_id = n.user_id AND h.status = 0 AND h.expires_at > rowlock_now())
      FROM unnest($1::bigint[], $2::text[]) AS n(event_key, user_id)";
-pub(super) const CLOCK: &str = "SELECT rowlock_now(), pg_current_xact_id()::text";
+pub(super) const CLOCK: &str =
+    "SELECT rowlock_now(), pg_current_xact_id()::text, current_setting('synchronous_standby_names') <> ''";
 
 // Locking, each in sorted order.
 
