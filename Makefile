@@ -48,11 +48,18 @@ api-check: tools
 	$(CARGO) build --locked -p rowlock
 	scripts/schemathesis.sh target/debug/rowlock
 
-## What docs/performance.md reports.
-bench: rust
+## What docs/performance.md reports: embedded, and on Postgres and Redis.
+bench: rust wrk
+	$(CARGO) run --release --locked -p rowlock-bench -- http
+
+bench-postgres: tools wrk
+	$(CARGO) run --release --locked -p rowlock-bench -- postgres
+	$(CARGO) run --release --locked -p rowlock-bench -- load
+	$(CARGO) run --release --locked -p rowlock-bench -- reconcile
+
+wrk:
 	@command -v wrk >/dev/null || apt-get install -y --no-install-recommends wrk || \
 		{ echo "wrk is missing: Debian has it in the package wrk."; exit 1; }
-	$(CARGO) run --release --locked -p rowlock-bench -- http
 
 clean:
 	$(CARGO) clean

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::setup::{SEATS_PER_EVENT, Stage};
+use crate::setup::{SCATTER, SEATS_PER_EVENT, Stage};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -38,7 +38,7 @@ pub async fn run(arguments: Arguments) {
                     break;
                 }
                 // A stride that visits every seat once, far apart.
-                let stride = if arguments.neighbours { 1 } else { 104_729 };
+                let stride = if arguments.neighbours { 1 } else { SCATTER };
                 let seat = (u64::from(ordinal) * stride % u64::from(SEATS_PER_EVENT)) as u32;
                 let asked = Instant::now();
                 let request = stage.hold(event, seat, &user, &format!("cart-{ordinal}"));

@@ -1,19 +1,14 @@
 //! Holds over HTTP, compared with what an endpoint that does nothing reaches under the same load.
 
-use std::future::pending;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::post;
-use rowlock::connections::{self, Limits};
-use rowlock_api::{Api, ApiOptions, HttpLimits, JwtOptions, RateLimits, credential};
-use rowlock_core::org::{Scope, Scopes};
 use rowlock_core::{Command, EventId, SeatId, UserId};
-use tokio::net::TcpListener;
 
-use crate::setup::{SEATS_PER_EVENT, Stage, run};
+use crate::serving::{self, HOLD, Serving};
+use crate::setup::{SCATTER, SEATS_PER_EVENT, Stage, run};
 use crate::wrk::{self, Load, Run, Target};
 
 #[derive(clap::Args)]
@@ -38,12 +33,6 @@ pub struct Arguments {
 /// The answer of the endpoints that do nothing.
 const NOTHING: (axum::http::StatusCode, [(&str, &str); 1], &str) =
     (axum::http::StatusCode::OK, [("content-type", "application/json")], "{}");
-
-const SECRET: &[u8] = b"a secret for the benchmark, long enough for HS256";
-/// Seats far apart: a prime that has no factor in common with the number of seats.
-const SCATTER: u64 = 104_729;
-
-const HOLD: &str = "/api/bookings/hold-seats";
 
 struct Peer {
     name: &'static str,
@@ -74,11 +63,11 @@ const GOALS: [(&str, &str, f64); 6] = [
 pub async fn run_all(arguments: Arguments) -> bool {
     let dir = tempfile::tempdir_in(".").expect("a temporary folder");
     let stage = Stage::new(dir.path()).await;
-    let server = serve(&stage).await;
+    let server = serve_empty_too(&stage).await;
     let bare = serve_bare().await;
-    let buyer = token(&stage, "buyer");
+    let buyer = serving::token(&stage, "buyer");
     let sold = sold_event(&stage).await;
-    let stranger = token(&stage, "somebody-else");
+    let stranger = serving::token(&stage, "somebody-else");
     let load = Load { connections: arguments.connections, duration: Duration::from_secs(arguments.seconds) };
     let mut runs: Vec<(&'static str, Vec<Run>)> = PEERS.iter().map(|peer| (peer.name, Vec::new())).collect();
     for round in 1..=arguments.rounds {
@@ -88,7 +77,7 @@ pub async fn run_all(arguments: Arguments) -> bool {
             }
             let event = if peer.fixed { sold } else { stage.event().await };
             let token = if peer.fixed { &stranger } else { &buyer };
-            let url = if peer.bare { &bare } else { &server };
+            let url = if peer.bare { &bare.url } else { &server.url };
             let run = measure(dir.path(), peer, url, token, event, load).await;
             println!(
                 "round {round} {:<11} {:>7.0}/s  p50 {:>6.2} ms  p99 {:>6.2} ms  max {:>6.1} ms",
@@ -104,12 +93,13 @@ pub async fn run_all(arguments: Arguments) -> bool {
 
 async fn measure(dir: &Path, peer: &Peer, url: &str, token: &str, event: EventId, load: Load) -> Run {
     let target = Target {
-        url,
+        urls: &[url.to_owned()],
         path: peer.path,
         token,
         event: event.to_string(),
         prefix: SeatId::prefix(event),
         first: 0,
+        end: u64::from(SEATS_PER_EVENT),
         stride: peer.stride,
         total: u64::from(SEATS_PER_EVENT),
         fixed: peer.fixed,
@@ -117,7 +107,12 @@ async fn measure(dir: &Path, peer: &Peer, url: &str, token: &str, event: EventId
     let run = tokio::task::block_in_place(|| wrk::run(dir, &target, load)).expect("wrk runs");
     // A peer that answers something else than it should is not the peer that was meant to be measured.
     let wanted = if peer.fixed { run.requests } else { 0 };
-    assert_eq!(run.refused, wanted, "{} answered with the wrong statuses: {run:?}", peer.name);
+    assert_eq!(
+        (run.refused, run.broken),
+        (wanted, 0),
+        "{} answered with the wrong statuses: {run:?}",
+        peer.name
+    );
     let takes_seats = peer.path == HOLD && !peer.fixed;
     assert!(!takes_seats || run.requests <= u64::from(SEATS_PER_EVENT), "the seats of a round ran out");
     run
@@ -135,56 +130,14 @@ async fn sold_event(stage: &Stage) -> EventId {
     event
 }
 
-async fn serve(stage: &Stage) -> String {
-    // The benchmark wants the work of limiting rates, not its effect.
-    let rates = RateLimits {
-        per_user_per_second: 10_000_000,
-        per_key_per_second: 10_000_000,
-        per_address_per_second: 10_000_000,
-    };
-    let options = ApiOptions {
-        jwt: JwtOptions {
-            issuer: "bench".into(),
-            audience: "rowlock".into(),
-            hs256_secret: Some(SECRET.to_vec()),
-            jwks: None,
-        },
-        limits: HttpLimits::default(),
-        rates,
-        trusted_proxies: Vec::new(),
-        metrics: None,
-    };
-    let api = Api::new(stage.engine.clone(), options).expect("the options are right");
+async fn serve_empty_too(stage: &Stage) -> Serving {
     let empty = Router::new().route("/bench/empty", post(|| async { NOTHING }));
-    let (listener, address) = listen().await;
-    let limits = Limits {
-        header_timeout: Duration::from_secs(10),
-        max_connections: 10_000,
-        drain: Duration::from_secs(1),
-    };
-    tokio::spawn(connections::serve(listener, api.router_with(empty), limits, pending()));
-    format!("http://{address}")
+    serving::serve_api(&stage.engine, empty).await
 }
 
-async fn serve_bare() -> String {
-    let (listener, address) = listen().await;
+async fn serve_bare() -> Serving {
     let router = Router::new().route("/bench/empty", post(|| async { NOTHING }));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    format!("http://{address}")
-}
-
-async fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("an address");
-    (listener, address)
-}
-
-fn token(stage: &Stage, user: &str) -> String {
-    let user = UserId::new(user).expect("a user");
-    let scopes: Scopes = [Scope::Read, Scope::Hold].into_iter().collect();
-    let (issuer, audience) = ("bench", "rowlock");
-    let hour = Duration::from_secs(3600);
-    credential::sign_token(SECRET, issuer, audience, stage.org, &user, scopes, hour, stage.engine.now())
+    serving::serve_plain(router).await
 }
 
 /// Prints the ratios of each round's pairs and says whether all goals are reached.

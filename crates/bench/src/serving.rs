@@ -1,0 +1,89 @@
+//! Endpoints in this process that wrk puts under load.
+
+use std::future::pending;
+use std::time::Duration;
+
+use axum::Router;
+use rowlock::connections::{self, Limits};
+use rowlock_api::{Api, ApiOptions, HttpLimits, JwtOptions, RateLimits, credential};
+use rowlock_core::UserId;
+use rowlock_core::org::{Scope, Scopes};
+use rowlock_registry::Engine;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::setup::Stage;
+
+pub const HOLD: &str = "/api/bookings/hold-seats";
+
+const SECRET: &[u8] = b"a secret for the benchmark, long enough for HS256";
+const ISSUER: &str = "bench";
+const AUDIENCE: &str = "rowlock";
+const LIMITS: Limits = Limits {
+    header_timeout: Duration::from_secs(10),
+    max_connections: 10_000,
+    drain: Duration::from_secs(1),
+};
+
+/// An endpoint. Dropping it ends it.
+pub struct Serving {
+    pub url: String,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Rowlock's API on an engine, with more routes behind the same middleware.
+pub async fn serve_api(engine: &Engine, more: Router) -> Serving {
+    // The benchmark wants the work of limiting rates, not its effect.
+    let rates = RateLimits {
+        per_user_per_second: 10_000_000,
+        per_key_per_second: 10_000_000,
+        per_address_per_second: 10_000_000,
+    };
+    let options = ApiOptions {
+        jwt: JwtOptions {
+            issuer: ISSUER.into(),
+            audience: AUDIENCE.into(),
+            hs256_secret: Some(SECRET.to_vec()),
+            jwks: None,
+        },
+        limits: HttpLimits::default(),
+        rates,
+        trusted_proxies: Vec::new(),
+        metrics: None,
+    };
+    let api = Api::new(engine.clone(), options).expect("the options are right");
+    serve(api.router_with(more)).await
+}
+
+/// Routes with the same handling of connections as Rowlock's.
+pub async fn serve(router: Router) -> Serving {
+    let (listener, url) = listen().await;
+    let task = tokio::spawn(async move { _ = connections::serve(listener, router, LIMITS, pending()).await });
+    Serving { url, task }
+}
+
+/// Routes as axum serves them by itself.
+pub async fn serve_plain(router: Router) -> Serving {
+    let (listener, url) = listen().await;
+    let task = tokio::spawn(async move { _ = axum::serve(listener, router).await });
+    Serving { url, task }
+}
+
+async fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    (listener, format!("http://{address}"))
+}
+
+pub fn token(stage: &Stage, user: &str) -> String {
+    let user = UserId::new(user).expect("a user");
+    let scopes: Scopes = [Scope::Read, Scope::Hold].into_iter().collect();
+    let hour = Duration::from_secs(3600);
+    credential::sign_token(SECRET, ISSUER, AUDIENCE, stage.org, &user, scopes, hour, stage.engine.now())
+}
