@@ -5,7 +5,7 @@ use std::time::Instant;
 use rowlock_core::EventId;
 use rowlock_core::hold::{HeldSeat, Hold, HoldStatus, Source};
 use rowlock_core::{CartToken, HoldId, UserId};
-use rowlock_registry::reconcile::Repairs;
+use rowlock_registry::reconcile::{Repairs, reconcile_all};
 use uuid::Uuid;
 
 use crate::servers::{self, Fallible, Node, Servers, progress};
@@ -86,15 +86,8 @@ pub async fn run(arguments: Arguments) -> Fallible<bool> {
 
 async fn reconcile(node: &Node, stage: &Stage, events: &[EventId]) -> Fallible<(f64, Repairs)> {
     let began = Instant::now();
-    let mut sum = Repairs::default();
-    for event in events {
-        let repairs = node.engine.reconcile(stage.org, *event).await?;
-        sum.claims_removed += repairs.claims_removed;
-        sum.claims_restored += repairs.claims_restored;
-        sum.holds_expired += repairs.holds_expired;
-        sum.copies_rebuilt += repairs.copies_rebuilt;
-        sum.hot_reloaded += repairs.hot_reloaded;
-    }
+    let events: Vec<_> = events.iter().map(|event| (stage.org, *event)).collect();
+    let sum = reconcile_all(&node.engine, &events, || {}).await?;
     Ok((began.elapsed().as_secs_f64(), sum))
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::StreamExt;
 use rowlock_core::seat::{SeatState, SeatStatus};
 use rowlock_core::{Actor, Command, EventId, HoldId, OrgId, Refusal, Request, SeatId, Time};
 use rowlock_truth::read::EventSnapshot;
@@ -20,6 +21,8 @@ use crate::warm::{Owner, Unavailable, Warm, WarmHeld};
 const TWICE: Duration = Duration::from_millis(200);
 /// Seats whose claims are read at once.
 const PAGE: usize = 4_000;
+/// Events that are reconciled at a time.
+const AT_ONCE: usize = 4;
 /// A rebuild that was just done is not done again.
 const REBUILD_PAUSE: Duration = Duration::from_secs(1);
 /// Holds past their time that one reconciliation ends.
@@ -223,6 +226,7 @@ pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Re
         let snapshot = snapshot.ok_or(Failure::Refused(Refusal::UnknownEvent { event }))?;
         if save(warm, org, &snapshot, engine.now()).await.is_ok() {
             repairs.copies_rebuilt = 1;
+            repairs.claims_restored = snapshot.seats.iter().filter(|seat| seat.user.is_some()).count();
         }
     }
     let (view, differences) = twice(engine, org, event).await?;
@@ -272,9 +276,9 @@ async fn repair_warm(
     for some in stale.chunks(PAGE) {
         warm.heal(org, event, some).await?;
     }
-    repairs.claims_removed = stale.len();
+    repairs.claims_removed += stale.len();
     warm.restore(org, event, view.truth.sequence, engine.now(), &missing).await?;
-    repairs.claims_restored = missing.len();
+    repairs.claims_restored += missing.len();
     if differences.iter().any(|(_, what)| *what == Difference::Copy) {
         warm.forget(org, event).await?;
         rebuild(engine, warm, org, event).await?;
@@ -305,6 +309,28 @@ async fn expire_due(engine: &Engine, truth: &EventSnapshot) -> usize {
         })
     });
     futures::future::join_all(ended).await.into_iter().filter(Result::is_ok).count()
+}
+
+/// Reconciles many events, some at a time: reading the truth, comparing and writing Redis go on side by side.
+pub async fn reconcile_all(
+    engine: &Engine,
+    events: &[(OrgId, EventId)],
+    done_one: impl Fn(),
+) -> Result<Repairs, Failure> {
+    let mut running = futures::stream::iter(events.iter().copied())
+        .map(|(org, event)| async move { engine.reconcile(org, event).await })
+        .buffer_unordered(AT_ONCE);
+    let mut sum = Repairs::default();
+    while let Some(repairs) = running.next().await {
+        let repairs = repairs?;
+        sum.claims_removed += repairs.claims_removed;
+        sum.claims_restored += repairs.claims_restored;
+        sum.holds_expired += repairs.holds_expired;
+        sum.copies_rebuilt += repairs.copies_rebuilt;
+        sum.hot_reloaded += repairs.hot_reloaded;
+        done_one();
+    }
+    Ok(sum)
 }
 
 /// Writes the event into Redis as the truth has it now.

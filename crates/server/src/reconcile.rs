@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use futures::StreamExt;
 use indicatif::ProgressBar;
 use rowlock_core::{EventId, OrgId};
-use rowlock_registry::reconcile::Repairs;
+use rowlock_registry::reconcile::{Repairs, reconcile_all};
 use rowlock_registry::{Engine, Failure};
 
 use crate::cli::Reconcile;
@@ -15,8 +14,6 @@ use crate::settings::Settings;
 use crate::{store, verify};
 
 const PAGE: usize = 500;
-/// Events at a time.
-const AT_ONCE: usize = 4;
 
 pub fn run(settings: &Settings, args: &Reconcile) -> Result<ExitCode, Fault> {
     if settings.warm().is_none() {
@@ -57,20 +54,8 @@ async fn reconcile(
         }
     }
     bar.set_length(events.len() as u64);
-    let mut sum = Repairs::default();
-    // Reading Postgres, comparing and writing Redis go on side by side.
-    let mut running = futures::stream::iter(events.iter().copied())
-        .map(|(org, event)| async move { engine.reconcile(org, event).await })
-        .buffer_unordered(AT_ONCE);
-    while let Some(repairs) = running.next().await {
-        let repairs = repairs?;
-        sum.claims_removed += repairs.claims_removed;
-        sum.claims_restored += repairs.claims_restored;
-        sum.holds_expired += repairs.holds_expired;
-        sum.copies_rebuilt += repairs.copies_rebuilt;
-        bar.inc(1);
-    }
-    Ok((events.len(), sum))
+    let repairs = reconcile_all(engine, &events, || bar.inc(1)).await?;
+    Ok((events.len(), repairs))
 }
 
 async fn all_events(engine: &Engine) -> Result<Vec<(OrgId, EventId)>, Failure> {
