@@ -38,7 +38,7 @@ impl Postgres {
     pub fn start_with(settings: &[&str]) -> Result<Self, DevError> {
         let user = unprivileged()?;
         let template = template(user.as_ref())?;
-        let new = Self::new(user, settings)?;
+        let new = Self::new(user)?;
         run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(&template).arg(new.data()))?;
         new.configure(settings)?;
         new.start_again()?;
@@ -47,7 +47,7 @@ impl Postgres {
 
     /// A copy of this one that follows it by replication, under the name `standby`.
     pub fn standby(&self) -> Result<Self, DevError> {
-        let new = Self::new(self.user.clone(), &[])?;
+        let new = Self::new(self.user.clone())?;
         let source = format!(
             "host={} port={} user={USER} application_name=standby",
             self.address.ip(),
@@ -65,7 +65,7 @@ impl Postgres {
         Ok(new)
     }
 
-    fn new(user: Option<User>, _settings: &[&str]) -> Result<Self, DevError> {
+    fn new(user: Option<User>) -> Result<Self, DevError> {
         let folder = tempfile::Builder::new().prefix("rowlock-pg-").tempdir();
         let folder = folder.map_err(DevError::io("a temporary folder"))?;
         own(folder.path(), user.as_ref())?;
