@@ -9,7 +9,7 @@ use toml::{Table, Value};
 const MAX_LINES: usize = 600;
 
 /// Each crate, and those of ours that it may use.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("core", &[]),
     ("dev", &[]),
     ("truth", &["core"]),
@@ -17,13 +17,14 @@ const ARROWS: [(&str, &[&str]); 7] = [
     ("api", &["core", "truth", "registry"]),
     ("server", &["core", "truth", "registry", "api", "dev"]),
     ("bench", &["core", "truth", "registry", "api", "server", "dev"]),
+    ("sim", &["core", "truth", "registry", "dev"]),
 ];
 
 /// What only some crates may speak: a dependency, and who may have it.
 const SPEAKERS: [(&str, &[&str]); 13] = [
     ("rusqlite", &["truth"]),
-    ("tokio-postgres", &["truth", "bench"]),
-    ("redis", &["registry", "bench"]),
+    ("tokio-postgres", &["truth", "bench", "sim"]),
+    ("redis", &["registry", "bench", "sim"]),
     ("axum", &["api", "server", "bench"]),
     ("hyper", &["server", "bench"]),
     ("hyper-util", &["server", "bench"]),
@@ -31,9 +32,9 @@ const SPEAKERS: [(&str, &[&str]); 13] = [
     ("utoipa", &["api"]),
     ("jsonwebtoken", &["api"]),
     ("governor", &["api"]),
-    ("clap", &["server", "bench"]),
+    ("clap", &["server", "bench", "sim"]),
     ("toml", &["server"]),
-    ("tracing-subscriber", &["server"]),
+    ("tracing-subscriber", &["server", "sim"]),
 ];
 
 fn root() -> PathBuf {
@@ -69,10 +70,10 @@ fn crate_of(path: &Path) -> String {
     shown(path).split('/').nth(1).unwrap().to_owned()
 }
 
-/// Code that ships, as opposed to tests and the benchmark.
+/// Code that ships, as opposed to tests, the benchmark and the simulator.
 fn ships(path: &Path) -> bool {
     let path = shown(path);
-    path.contains("/src/") && !path.starts_with("crates/bench/")
+    path.contains("/src/") && !path.starts_with("crates/bench/") && !path.starts_with("crates/sim/")
 }
 
 fn dependencies(name: &str, kind: &str) -> BTreeSet<String> {
