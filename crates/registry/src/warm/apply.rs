@@ -1,5 +1,7 @@
 //! Following commits: claims are confirmed or end, and the projection takes the next facts.
 
+use std::fmt::Write;
+
 use redis::{Cmd, FromRedisValue, Value};
 use rowlock_core::booking::{Admits, Booking};
 use rowlock_core::hold::{HeldArea, HeldSeat};
@@ -75,7 +77,7 @@ impl Warm {
             let expires_at = step.expires_at.map_or(0, Time::millis);
             let call = calls.last_mut().expect("there is a call");
             call.arg(*sequence).arg(step.kind).arg(&step.hold).arg(step.user).arg(&step.head);
-            call.arg(lives).arg(expires_at).arg(joined(&step.seats)).arg(&step.areas).arg(&step.more);
+            call.arg(lives).arg(expires_at).arg(hex(&step.seats)).arg(&step.areas);
         }
         calls
     }
@@ -83,7 +85,7 @@ impl Warm {
     fn apply_call(&self, org: OrgId, event: EventId) -> Cmd {
         let mut call = APPLY.call(1);
         call.arg(self.keys().base(org, event)).arg(SeatId::prefix(event));
-        call.arg(self.grace_millis()).arg(MAX_AHEAD).arg(MAX_DRAIN).arg(self.keep_millis());
+        call.arg(MAX_AHEAD).arg(MAX_DRAIN).arg(self.keep_millis());
         call
     }
 
@@ -137,7 +139,6 @@ struct Step<'a> {
     expires_at: Option<Time>,
     seats: Vec<u32>,
     areas: String,
-    more: String,
 }
 
 impl<'a> Step<'a> {
@@ -151,7 +152,6 @@ impl<'a> Step<'a> {
                 expires_at: Some(hold.expires_at),
                 seats: ordinals(&hold.seats),
                 areas: areas(&hold.areas),
-                more: format!("{} {}", hold.created_at.millis(), hold.source.as_str()),
             },
             Fact::HoldGrew(part) => Self {
                 kind: "more",
@@ -161,7 +161,6 @@ impl<'a> Step<'a> {
                 expires_at: Some(part.expires_at),
                 seats: ordinals(&part.seats),
                 areas: areas(&part.areas),
-                more: String::new(),
             },
             Fact::HoldExtended(moved) => Self {
                 kind: "move",
@@ -173,12 +172,11 @@ impl<'a> Step<'a> {
                 ..Self::default()
             },
             Fact::HoldReleased(part) | Fact::HoldExpired(part) => Self {
-                kind: if matches!(fact, Fact::HoldExpired(_)) { "expire" } else { "free" },
+                kind: "free",
                 hold: part.hold.to_string(),
                 user: part.user.as_str(),
                 seats: ordinals(&part.seats),
                 areas: areas(&part.areas),
-                more: if part.ended { "ended" } else { "" }.into(),
                 ..Self::default()
             },
             Fact::BookingConfirmed(booking) => Self::booking("sell", booking),
@@ -234,6 +232,12 @@ fn areas(areas: &[HeldArea]) -> String {
     areas.iter().map(|held| format!("{}={}", held.area, held.quantity)).collect::<Vec<_>>().join(",")
 }
 
-fn joined(ordinals: &[u32]) -> String {
-    ordinals.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+/// As ids of seats end: eight digits each.
+fn hex(ordinals: &[u32]) -> String {
+    let mut text = String::with_capacity(8 * ordinals.len());
+    for ordinal in ordinals {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{ordinal:08x}");
+    }
+    text
 }

@@ -1,6 +1,6 @@
 //! Claims: who is about to have a seat, or has it.
 
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue, Value, cmd};
 use rowlock_core::{CartToken, EventId, HoldId, OrgId, SeatId, Time, UserId};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -146,7 +146,11 @@ impl Warm {
         }
         let [server] = &self.inner.servers[..] else { return self.claim_by_majority(claim).await };
         let (began, token) = (Instant::now(), Uuid::new_v4());
-        match vote(server, &self.claim_command(claim, token), claim).await {
+        let answer = match self.claim_one(server, claim, token).await {
+            Some(answer) => answer,
+            None => vote(server, &self.claim_command(claim, token), claim).await,
+        };
+        match answer {
             Ok(Vote::Granted(given)) => {
                 let seats = given.into_iter().map(|i| claim.seats[i]).collect();
                 Claimed::Claimed(self.receipt(claim, token, seats, began + self.inner.options.pending))
@@ -156,19 +160,45 @@ impl Warm {
         }
     }
 
+    /// The common case, one free seat, without a script, which costs Redis three times as much. `None`: it takes one.
+    async fn claim_one(
+        &self,
+        server: &Server,
+        claim: &Claim<'_>,
+        token: Uuid,
+    ) -> Option<Result<Vote, Unavailable>> {
+        let [seat] = claim.seats else { return None };
+        let mut value = self.claim_head(claim, token);
+        value.push_str(",\"pending\":true}");
+        let mut set = cmd("SET");
+        set.arg(Keys::seat(&self.keys().base(claim.org, claim.event), *seat)).arg(value);
+        set.arg("NX").arg("PX").arg(self.inner.options.pending.as_millis() as u64);
+        match server.run(Path::Request, &[set]).await.as_deref() {
+            Ok([Value::Okay]) => Some(Ok(Vote::Granted(vec![0]))),
+            // Somebody has it, perhaps the user: the script says who.
+            Ok(_) => None,
+            Err(Unavailable) => Some(Err(Unavailable)),
+        }
+    }
+
+    fn claim_head(&self, claim: &Claim<'_>, token: Uuid) -> String {
+        open(Stored {
+            token: Some(token),
+            user: Some(claim.user.clone()),
+            cart: Some(claim.cart.clone()),
+            ..Stored::default()
+        })
+    }
+
     pub(super) fn claim_command(&self, claim: &Claim<'_>, token: Uuid) -> Cmd {
         let base = self.keys().base(claim.org, claim.event);
         let mut call = CLAIM.call(claim.seats.len());
         for seat in claim.seats {
             call.arg(Keys::seat(&base, *seat));
         }
-        let value = open(Stored {
-            token: Some(token),
-            user: Some(claim.user.clone()),
-            cart: Some(claim.cart.clone()),
-            ..Stored::default()
-        });
-        call.arg(value).arg(claim.user.as_str()).arg(self.inner.options.pending.as_millis() as u64);
+        call.arg(self.claim_head(claim, token))
+            .arg(claim.user.as_str())
+            .arg(self.inner.options.pending.as_millis() as u64);
         call
     }
 

@@ -1,16 +1,18 @@
 -- Follows the facts of one event. Claims (the keys of seats) follow every fact at once. The projection (bitmaps,
--- counters, the ordered set, the hashes of holds) follows them strictly in sequence, so that it is always the state
--- of exactly one sequence. Facts that come too early wait in `ahead`.
+-- counters, the ordered set) follows them strictly in sequence, so that it is always the state of exactly one
+-- sequence. Facts that come too early wait in `ahead`.
 -- KEYS: the event's keys begin with this. They share a slot, so the rest can be built here.
--- ARGV: what all the event's seat ids begin with; grace in ms; how many facts may wait; how many of them are taken
--- up in one call; how long the projection is kept in ms; then ten values for each fact.
+-- ARGV: what all the event's seat ids begin with; how many facts may wait; how many of them are taken up in
+-- one call; how long the projection is kept in ms; then nine values for each fact.
+-- A seat is its ordinal in eight hex digits throughout, which is how its id ends.
 local base, prefix = KEYS[1], ARGV[1]
-local grace, max_ahead, max_drain, keep = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local max_ahead, max_drain, keep = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local occupancy, holds, ahead = base .. 'occupancy', base .. 'seat_holds', base .. 'ahead'
 local availability, sold = base .. 'availability', base .. 'sold'
-local SEQUENCE, KIND, HOLD, USER, HEAD, DEADLINE, EXPIRES, SEATS, AREAS, MORE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-local WIDTH = 10
-local call = redis.call
+local seat_key = base .. 'seat:' .. prefix
+local SEQUENCE, KIND, HOLD, USER, HEAD, DEADLINE, EXPIRES, SEATS, AREAS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local WIDTH = 9
+local call, sub = redis.call, string.sub
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- For an event that Redis does not have: as long as somebody may be rebuilding it.
@@ -30,15 +32,26 @@ local function in_pieces(list, write)
 end
 
 local function seats_of(fact)
-  local seats = {}
-  for ordinal in string.gmatch(fact[SEATS], '%d+') do
-    seats[#seats + 1] = {tonumber(ordinal), prefix .. string.format('%08x', ordinal)}
+  local text, seats = fact[SEATS], {}
+  for i = 1, #text, 8 do
+    seats[#seats + 1] = sub(text, i, i + 7)
   end
   return seats
 end
 
+-- Holds that are made together end together.
+local deadlines = {}
+local function deadline(lives)
+  local at = deadlines[lives]
+  if not at then
+    at = string.format('%.0f', now + lives)
+    deadlines[lives] = at
+  end
+  return at
+end
+
 local TAKES = {take = true, more = true, move = true}
-local ENDS = {free = true, expire = true, sell = true}
+local ENDS = {free = true, sell = true}
 
 -- Reads the claims that the facts are about, all at once.
 local function read_claims(facts)
@@ -46,10 +59,10 @@ local function read_claims(facts)
   for _, fact in ipairs(facts) do
     if TAKES[fact[KIND]] or ENDS[fact[KIND]] then
       for _, seat in ipairs(fact.seats) do
-        if values[seat[2]] == nil then
-          values[seat[2]] = false
-          keys[#keys + 1] = base .. 'seat:' .. seat[2]
-          ids[#ids + 1] = seat[2]
+        if values[seat] == nil then
+          values[seat] = false
+          keys[#keys + 1] = seat_key .. seat
+          ids[#ids + 1] = seat
         end
       end
     end
@@ -71,11 +84,11 @@ local function claims(fact)
   local sequence = tonumber(fact[SEQUENCE])
   local rest = ',"expires_at":' .. fact[EXPIRES] .. ',"sequence":' .. fact[SEQUENCE] .. '}'
   for _, seat in ipairs(fact.seats) do
-    local value = values[seat[2]]
+    local value = values[seat]
     local hold, since
     -- What the truth says of the seat, and since which sequence. A pending claim says neither.
-    if value and string.sub(value, 1, 9) == '{"hold":"' then
-      hold, since = string.sub(value, 10, 45), tonumber(string.match(value, '"sequence":(%d+)}$'))
+    if value and sub(value, 1, 9) == '{"hold":"' then
+      hold, since = sub(value, 10, 45), tonumber(string.match(value, '"sequence":(%d+)}$'))
     end
     local new
     if since and since > sequence then
@@ -88,8 +101,8 @@ local function claims(fact)
       new = fact[HEAD] .. rest
     end
     if new ~= nil then
-      values[seat[2]] = new
-      claimed[seat[2]] = fact[DEADLINE]
+      values[seat] = new
+      claimed[seat] = fact[DEADLINE]
     end
   end
 end
@@ -106,95 +119,52 @@ local function count_areas(fact, held, sells)
   end
 end
 
-local function status(fact, word)
-  local key = base .. 'hold:' .. fact[HOLD]
-  if call('EXISTS', key) == 1 then
-    call('HSET', key, 'status', word)
-    call('PEXPIRE', key, grace)
-  end
-end
-
 local function member(fact, seat)
-  return seat[2] .. ':' .. fact[HOLD] .. ':' .. fact[USER]
+  return prefix .. seat .. ':' .. fact[HOLD] .. ':' .. fact[USER]
 end
 
 local function take(fact)
-  local key, ids = base .. 'hold:' .. fact[HOLD], {}
-  for i, seat in ipairs(fact.seats) do
-    ids[i] = seat[2]
+  for _, seat in ipairs(fact.seats) do
     members[member(fact, seat)] = fact[EXPIRES]
-    free_bits[seat[1]] = 0
+    free_bits[seat] = 0
   end
-  count('available', -#ids)
-  count('held', #ids)
+  count('available', -#fact.seats)
+  count('held', #fact.seats)
   count_areas(fact, 1, 0)
-  if fact[KIND] == 'take' then
-    local created, source = string.match(fact[MORE], '^(%d+) (.*)$')
-    call('HSET', key, 'seats', table.concat(ids, ','), 'user', fact[USER], 'source', source,
-      'status', 'active', 'created', created, 'expires', fact[EXPIRES])
-  else
-    local before = call('HGET', key, 'seats')
-    if before and before ~= '' then
-      table.insert(ids, 1, before)
-    end
-    call('HSET', key, 'seats', table.concat(ids, ','))
-  end
-  call('PEXPIREAT', key, fact[DEADLINE])
 end
 
 local function give_back(fact)
-  local gone = {}
   for _, seat in ipairs(fact.seats) do
-    gone[seat[2]] = true
     members[member(fact, seat)] = false
-    free_bits[seat[1]] = 1
+    free_bits[seat] = 1
   end
   count('available', #fact.seats)
   count('held', -#fact.seats)
   count_areas(fact, -1, 0)
-  if fact[MORE] == 'ended' then
-    status(fact, fact[KIND] == 'expire' and 'expired' or 'cancelled')
-    return
-  end
-  local key, left = base .. 'hold:' .. fact[HOLD], {}
-  for seat in string.gmatch(call('HGET', key, 'seats') or '', '[^,]+') do
-    if not gone[seat] then
-      left[#left + 1] = seat
-    end
-  end
-  if call('EXISTS', key) == 1 then
-    call('HSET', key, 'seats', table.concat(left, ','))
-  end
 end
 
 local function move(fact)
-  local key = base .. 'hold:' .. fact[HOLD]
   for _, seat in ipairs(fact.seats) do
     members[member(fact, seat)] = fact[EXPIRES]
-  end
-  if call('EXISTS', key) == 1 then
-    call('HSET', key, 'expires', fact[EXPIRES])
-    call('PEXPIREAT', key, fact[DEADLINE])
   end
 end
 
 local function sell(fact)
   for _, seat in ipairs(fact.seats) do
     members[member(fact, seat)] = false
-    sold_bits[seat[1]] = 1
+    sold_bits[seat] = 1
   end
   count('held', -#fact.seats)
   count('sold', #fact.seats)
   count_areas(fact, -1, 1)
-  status(fact, 'converted')
 end
 
 -- Moves free seats between what is counted as `from` and what is counted as `to`.
 local function turn(fact, from, to)
   for _, seat in ipairs(fact.seats) do
-    free_bits[seat[1]] = to == 'available' and 1 or 0
+    free_bits[seat] = to == 'available' and 1 or 0
     if from == 'sold' then
-      sold_bits[seat[1]] = 0
+      sold_bits[seat] = 0
     end
   end
   count(from, -#fact.seats)
@@ -203,8 +173,7 @@ end
 
 -- Sets a range of bits, whole bytes at once.
 local function add_seats(fact)
-  local first, number = string.match(fact[SEATS], '(%d+),(%d+)')
-  first, number = tonumber(first), tonumber(number)
+  local first, number = tonumber(fact.seats[1], 16), tonumber(fact.seats[2], 16)
   local after = first + number
   local first_byte, after_byte = math.ceil(first / 8), math.floor(after / 8)
   if after_byte > first_byte then
@@ -222,7 +191,7 @@ end
 local function project(fact)
   local kind = fact[KIND]
   if kind == 'take' or kind == 'more' then take(fact)
-  elseif kind == 'free' or kind == 'expire' then give_back(fact)
+  elseif kind == 'free' then give_back(fact)
   elseif kind == 'move' then move(fact)
   elseif kind == 'sell' then sell(fact)
   elseif kind == 'cancel' then
@@ -237,20 +206,20 @@ end
 
 local function write_bits(key, bits)
   local list = {}
-  for ordinal, bit in pairs(bits) do
+  for seat, bit in pairs(bits) do
     local n = #list
-    list[n + 1], list[n + 2], list[n + 3], list[n + 4] = 'SET', 'u1', ordinal, bit
+    list[n + 1], list[n + 2], list[n + 3], list[n + 4] = 'SET', 'u1', tonumber(seat, 16), bit
   end
   in_pieces(list, function(...) call('BITFIELD', key, ...) end)
 end
 
 local function write_all()
   local gone, added, removed = {}, {}, {}
-  for seat, deadline in pairs(claimed) do
+  for seat, ends_at in pairs(claimed) do
     if values[seat] then
-      call('SET', base .. 'seat:' .. seat, values[seat], 'PXAT', deadline)
+      call('SET', seat_key .. seat, values[seat], 'PXAT', ends_at)
     else
-      gone[#gone + 1] = base .. 'seat:' .. seat
+      gone[#gone + 1] = seat_key .. seat
     end
   end
   in_pieces(gone, function(...) call('DEL', ...) end)
@@ -271,7 +240,7 @@ end
 local at = tonumber(call('HGET', occupancy, 'sequence') or nil)
 local before, wait = at, false
 local facts = {}
-for first = 6, #ARGV, WIDTH do
+for first = 5, #ARGV, WIDTH do
   local sequence = tonumber(ARGV[first])
   if not at and sequence == 1 then
     -- The first fact of an event: there is nothing before it that could be missing here.
@@ -282,7 +251,7 @@ for first = 6, #ARGV, WIDTH do
   end
   if not at or sequence > at then
     local fact = {unpack(ARGV, first, first + WIDTH - 1)}
-    fact[DEADLINE] = string.format('%.0f', now + fact[DEADLINE])
+    fact[DEADLINE] = deadline(fact[DEADLINE])
     fact.seats = seats_of(fact)
     facts[#facts + 1] = fact
   end
