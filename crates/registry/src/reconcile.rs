@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
+use rowlock_core::area::Area;
 use rowlock_core::seat::{SeatState, SeatStatus};
-use rowlock_core::{Actor, Command, EventId, HoldId, OrgId, Refusal, Request, SeatId, Time};
+use rowlock_core::{Actor, AreaId, Command, EventId, HoldId, OrgId, Refusal, Request, SeatId, Time};
 use rowlock_truth::read::EventSnapshot;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -28,7 +29,14 @@ const REBUILD_PAUSE: Duration = Duration::from_secs(1);
 /// Holds past their time that one reconciliation ends.
 const MAX_EXPIRED: usize = 1_000;
 
-/// What differs at a seat.
+/// Where something differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    Seat(SeatId),
+    Area(AreaId),
+}
+
+/// What differs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Difference {
     /// Redis has a claim of a hold that the truth does not have.
@@ -52,8 +60,7 @@ pub struct Comparison {
     pub hot_holds: Option<usize>,
     pub warm_holds: Option<usize>,
     pub truth_holds: usize,
-    /// By seat.
-    pub differences: BTreeSet<(SeatId, Difference)>,
+    pub differences: BTreeSet<(Place, Difference)>,
     /// Whether the warm tier could be asked. `true` when there is none.
     pub complete: bool,
 }
@@ -87,10 +94,16 @@ impl Repairs {
 /// The tiers at about the same time.
 struct View {
     truth: EventSnapshot,
-    hot: Option<(u64, Vec<(SeatStatus, HoldId)>)>,
+    hot: Option<Hot>,
     /// Claims that a commit has confirmed, by ordinal.
     claims: Option<FxHashMap<u32, Owner>>,
     copy: Option<EventSnapshot>,
+}
+
+struct Hot {
+    sequence: u64,
+    seats: Vec<(SeatStatus, HoldId)>,
+    areas: Vec<Area>,
 }
 
 pub(crate) async fn compare(engine: &Engine, org: OrgId, event: EventId) -> Result<Comparison, Failure> {
@@ -98,19 +111,16 @@ pub(crate) async fn compare(engine: &Engine, org: OrgId, event: EventId) -> Resu
     let is_held = |state: &SeatState| matches!(state, SeatState::Held { .. });
     let held = |snapshot: &EventSnapshot| snapshot.seats.iter().filter(|seat| is_held(&seat.state)).count();
     Ok(Comparison {
-        hot_sequence: view.hot.as_ref().map(|(sequence, _)| *sequence),
+        hot_sequence: view.hot.as_ref().map(|hot| hot.sequence),
         warm_sequence: view.copy.as_ref().map(|copy| copy.sequence),
         truth_sequence: view.truth.sequence,
         hot_holds: view
             .hot
             .as_ref()
-            .map(|(_, seats)| seats.iter().filter(|(status, _)| *status == SeatStatus::Held).count()),
+            .map(|hot| hot.seats.iter().filter(|(status, _)| *status == SeatStatus::Held).count()),
         warm_holds: view.copy.as_ref().map(held),
         truth_holds: held(&view.truth),
-        differences: differences
-            .into_iter()
-            .map(|(ordinal, what)| (SeatId::of(event, ordinal), what))
-            .collect(),
+        differences: differences.into_iter().collect(),
         complete: engine.warm().is_none() || view.claims.is_some(),
     })
 }
@@ -120,7 +130,7 @@ async fn twice(
     engine: &Engine,
     org: OrgId,
     event: EventId,
-) -> Result<(View, FxHashSet<(u32, Difference)>), Failure> {
+) -> Result<(View, FxHashSet<(Place, Difference)>), Failure> {
     let view = look(engine, org, event).await?;
     let first = differences(engine, &view);
     if first.is_empty() {
@@ -142,7 +152,8 @@ async fn look(engine: &Engine, org: OrgId, event: EventId) -> Result<View, Failu
     follow::catch_up(engine, event).await;
     let hot = engine.hot().peek(event).map(|live| {
         let hot = live.read();
-        (hot.sequence(), (0..hot.seat_count()).map(|ordinal| hot.status_and_hold(ordinal)).collect())
+        let seats = (0..hot.seat_count()).map(|ordinal| hot.status_and_hold(ordinal)).collect();
+        Hot { sequence: hot.sequence(), seats, areas: hot.areas().to_vec() }
     });
     let (claims, copy) = match engine.warm() {
         Some(warm) => match look_at_warm(engine, warm, org, event, truth.seats.len() as u32).await {
@@ -174,45 +185,80 @@ async fn look_at_warm(
     Ok((claims, engine.hot().load_from_warm(warm, event).await))
 }
 
-/// What the truth has at a seat, and what the tier has.
-type Values = ((SeatStatus, Option<HoldId>), Option<(SeatStatus, Option<HoldId>)>);
+/// What the truth has at a place, and what the tier has.
+#[derive(PartialEq, Eq)]
+enum Values {
+    Seat((SeatStatus, Option<HoldId>), Option<(SeatStatus, Option<HoldId>)>),
+    /// Places that are held and sold.
+    Area((u32, u32), Option<(u32, u32)>),
+}
 
-fn differences(engine: &Engine, view: &View) -> FxHashMap<(u32, Difference), Values> {
-    let now = engine.now();
+fn differences(engine: &Engine, view: &View) -> FxHashMap<(Place, Difference), Values> {
     let mut found = FxHashMap::default();
+    seat_differences(engine.now(), view, &mut found);
+    // Counters move all the time on a busy event. They can be compared when they are of the same sequence, and then
+    // they must be equal.
+    let same = |sequence: u64| sequence == view.truth.sequence;
+    if let Some(copy) = view.copy.as_ref().filter(|copy| same(copy.sequence)) {
+        area_differences(&view.truth, &copy.areas, Difference::Copy, &mut found);
+    }
+    if let Some(hot) = view.hot.as_ref().filter(|hot| same(hot.sequence)) {
+        area_differences(&view.truth, &hot.areas, Difference::Hot, &mut found);
+    }
+    found
+}
+
+fn seat_differences(now: Time, view: &View, found: &mut FxHashMap<(Place, Difference), Values>) {
+    let event = view.truth.row.event.id;
     for (ordinal, seat) in (0_u32..).zip(&view.truth.seats) {
         // One past its time is over for whoever asks; whether it was tidied everywhere does not matter.
         if matches!(seat.state, SeatState::Held { until, .. } if until <= now) {
             continue;
         }
         let truth = (seat.state.status(), seat.state.hold());
+        let mut differs = |what, tier| {
+            found.insert((Place::Seat(SeatId::of(event, ordinal)), what), Values::Seat(truth, tier));
+        };
         if let Some(claims) = &view.claims {
             match (claims.get(&ordinal).map(|owner| owner.hold), truth.1) {
                 (None, None) => {}
                 (Some(claimed), held) if claimed == held => {}
                 (Some(claimed), _) => {
-                    let claim = Some((SeatStatus::Held, claimed));
-                    found.insert((ordinal, Difference::ClaimWithoutHold), (truth, claim));
+                    differs(Difference::ClaimWithoutHold, Some((SeatStatus::Held, claimed)));
                 }
-                (None, Some(_)) => drop(found.insert((ordinal, Difference::HoldWithoutClaim), (truth, None))),
+                (None, Some(_)) => differs(Difference::HoldWithoutClaim, None),
             }
         }
         if let Some(copy) = &view.copy {
             let copy = copy.seats.get(ordinal as usize);
             let copy = copy.map(|copy| (copy.state.status(), copy.state.hold()));
             if copy != Some(truth) {
-                found.insert((ordinal, Difference::Copy), (truth, copy));
+                differs(Difference::Copy, copy);
             }
         }
-        if let Some((_, hot)) = &view.hot {
-            let hot = hot.get(ordinal as usize);
+        if let Some(hot) = &view.hot {
+            let hot = hot.seats.get(ordinal as usize);
             let hot = hot.map(|(status, hold)| (*status, (*status == SeatStatus::Held).then_some(*hold)));
             if hot != Some(truth) {
-                found.insert((ordinal, Difference::Hot), (truth, hot));
+                differs(Difference::Hot, hot);
             }
         }
     }
-    found
+}
+
+fn area_differences(
+    truth: &EventSnapshot,
+    tier: &[Area],
+    what: Difference,
+    found: &mut FxHashMap<(Place, Difference), Values>,
+) {
+    for area in &truth.areas {
+        let counted = tier.iter().find(|other| other.id == area.id).map(|other| (other.held, other.sold));
+        let stored = (area.held, area.sold);
+        if counted != Some(stored) {
+            found.insert((Place::Area(area.id), what), Values::Area(stored, counted));
+        }
+    }
 }
 
 /// Repairs what differs, both ways: claims without holds go, holds without claims get theirs or end.
@@ -252,23 +298,25 @@ async fn repair_warm(
     org: OrgId,
     event: EventId,
     view: &View,
-    differences: &FxHashSet<(u32, Difference)>,
+    differences: &FxHashSet<(Place, Difference)>,
     repairs: &mut Repairs,
 ) -> Result<(), Unavailable> {
     let claims = view.claims.as_ref().ok_or(Unavailable)?;
     let mut stale = Vec::new();
     let mut missing = Vec::new();
-    for (ordinal, what) in differences {
-        let seat = &view.truth.seats[*ordinal as usize];
+    for (place, what) in differences {
+        let Place::Seat(id) = place else { continue };
+        let ordinal = id.raw_ordinal();
+        let seat = &view.truth.seats[ordinal as usize];
         match (what, seat.state, &seat.user) {
             (Difference::ClaimWithoutHold, state, user) => {
-                stale.extend(claims.get(ordinal).map(|owner| (SeatId::of(event, *ordinal), owner.clone())));
+                stale.extend(claims.get(&ordinal).map(|owner| (*id, owner.clone())));
                 if let (SeatState::Held { hold, until }, Some(user)) = (state, user) {
-                    missing.push(WarmHeld { ordinal: *ordinal, hold, user: user.clone(), until });
+                    missing.push(WarmHeld { ordinal, hold, user: user.clone(), until });
                 }
             }
             (Difference::HoldWithoutClaim, SeatState::Held { hold, until }, Some(user)) => {
-                missing.push(WarmHeld { ordinal: *ordinal, hold, user: user.clone(), until });
+                missing.push(WarmHeld { ordinal, hold, user: user.clone(), until });
             }
             _ => {}
         }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use rowlock_core::EventId;
-use rowlock_registry::reconcile::{Comparison, Difference, Repairs};
+use rowlock_registry::reconcile::{Comparison, Difference, Place, Repairs};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -30,10 +30,15 @@ pub struct TierState {
     sequence: Option<u64>,
 }
 
-/// A seat at which a tier differs from the truth.
+/// A seat or an area at which a tier differs from the truth.
 #[derive(Serialize, ToSchema)]
 pub struct TierDifference {
-    seat_id: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    seat_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    area_id: Option<Uuid>,
     /// `claim_without_hold`, `hold_without_claim`, `warm_copy` or `hot`.
     #[schema(example = "claim_without_hold")]
     what: &'static str,
@@ -124,8 +129,9 @@ pub async fn reconcile(
 
 fn view(event: EventId, found: &Comparison) -> RegistryView {
     let tier = |held_seats, sequence| TierState { held_seats, sequence };
-    let differences = found.differences.iter().take(MAX_LISTED).map(|(seat, what)| TierDifference {
-        seat_id: seat.uuid(),
+    let differences = found.differences.iter().take(MAX_LISTED).map(|(place, what)| TierDifference {
+        seat_id: if let Place::Seat(seat) = place { Some(seat.uuid()) } else { None },
+        area_id: if let Place::Area(area) = place { Some(area.uuid()) } else { None },
         what: match what {
             Difference::ClaimWithoutHold => "claim_without_hold",
             Difference::HoldWithoutClaim => "hold_without_claim",

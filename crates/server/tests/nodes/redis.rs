@@ -177,6 +177,32 @@ async fn differences_are_found_and_repaired_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_counter_of_an_area_is_found_and_repaired() {
+    let house = House::new(Warm::single(), Setup::default()).await;
+    let areas = format!("/api/admin/events/{}/areas", house.event);
+    let lawn = json!({"name": "Lawn", "tier": "seat", "capacity": 100});
+    let (status, made) = house.client(0).post("", &areas, lawn).await.unwrap();
+    assert_eq!(status, 201, "{made}");
+    let area = made["area_id"].as_str().unwrap().to_owned();
+    let hold = json!({"event_id": house.event, "areas": [{"area_id": area, "quantity": 3}]});
+    let (status, held) = house.client(0).post("ada", "/api/bookings/hold-seats", hold).await.unwrap();
+    assert_eq!(status, 201, "{held}");
+    house.assert_well().await;
+    let key = house.redis().cli(&["KEYS", &format!("*{}*:occupancy", house.event)]).unwrap();
+    let field = format!("area:{area}:held");
+    assert_eq!(house.redis().cli(&["HGET", key.trim(), &field]).unwrap().trim(), "3");
+    house.redis().cli(&["HSET", key.trim(), &field, "7"]).unwrap();
+    let path = format!("/api/admin/events/{}/registry", house.event);
+    let (_, found) = house.client(1).get("", &path).await.unwrap();
+    assert_eq!(found["agree"], json!(false), "{found}");
+    assert_eq!(found["differences"], json!([{"area_id": area, "what": "warm_copy"}]), "{found}");
+    let (status, repaired) = house.client(1).post("", &format!("{path}/reconcile"), json!({})).await.unwrap();
+    assert_eq!((status, &repaired["copies_rebuilt"]), (200, &json!(1)), "{repaired}");
+    assert_eq!(house.redis().cli(&["HGET", key.trim(), &field]).unwrap().trim(), "3");
+    house.assert_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_may_evict_is_refused_at_the_start() {
     let redis = rowlock_dev::redis::Redis::start_with(&["maxmemory-policy allkeys-lru"]).unwrap();
     let postgres = rowlock_dev::postgres::Postgres::start().unwrap();
