@@ -125,6 +125,15 @@ impl House {
         house
     }
 
+    /// Where the nodes find their truth from their next start on.
+    pub fn move_to(&mut self, truth: String) {
+        for node in &mut self.nodes {
+            node.start.environment.retain(|(name, _)| name != "ROWLOCK__STORE__TRUTH");
+            node.start.environment.push(("ROWLOCK__STORE__TRUTH".into(), truth.clone()));
+        }
+        self.truth = truth;
+    }
+
     pub async fn new_event(&self, seats: u32, ttl_seconds: u32) -> String {
         let client = &self.nodes[0].client;
         let event = json!({

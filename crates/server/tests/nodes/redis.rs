@@ -115,6 +115,58 @@ async fn restarted_empty() {
     house.assert_well().await;
 }
 
+/// With no memory left Redis refuses to write. That is an outage like any other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full() {
+    let house = Arc::new(House::new(Warm::single(), Setup { seats: 5_000, ..Setup::default() }).await);
+    let sale = Sale::begin(&house, 5_000);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    house.redis().cli(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let degraded =
+        |wanted: bool| move |_: u16, health: &serde_json::Value| health["warm"]["degraded"] == wanted;
+    for node in 0..3 {
+        house.until(node, Duration::from_secs(10), "/readyz?verbose", degraded(true)).await;
+    }
+    house.redis().cli(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    for node in 0..3 {
+        house.until(node, Duration::from_secs(10), "/readyz?verbose", degraded(false)).await;
+    }
+    sale.end().await;
+    house.assert_well().await;
+}
+
+/// The truth was restored from a backup, and nobody has emptied Redis: it knows of things that never happened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ahead_of_a_restored_truth() {
+    let mut house = House::new(Warm::single(), Setup { nodes: 2, ..Setup::default() }).await;
+    let before = house.held(0, "ann", &[0]).await;
+    house.assert_well().await;
+    house.nodes.iter().for_each(|node| node.kill());
+    let database = house.truth.rsplit('/').next().unwrap().to_owned();
+    house.postgres.sql(&format!("CREATE DATABASE backup TEMPLATE {database}")).unwrap();
+    house.nodes.iter().for_each(|node| node.start_again());
+    house.held(0, "bob", &[1]).await;
+    let sold = house.held(1, "cid", &[2]).await;
+    let confirm = format!("/api/bookings/{sold}/confirm");
+    assert_eq!(house.client(1).post("cid", &confirm, json!({})).await.unwrap().0, 201);
+    house.assert_well().await;
+    house.nodes.iter().for_each(|node| node.kill());
+    house.move_to(house.truth.replace(&format!("/{database}"), "/backup"));
+    house.nodes.iter().for_each(|node| node.start_again());
+    let counts = |_: u16, body: &serde_json::Value| body["held"] == 1 && body["sold"] == 0;
+    let path = format!("/api/events/{}/occupancy", house.event);
+    for node in 0..2 {
+        house.until(node, Duration::from_secs(10), &path, counts).await;
+    }
+    house.held(0, "dan", &[1]).await;
+    house.held(1, "eve", &[2]).await;
+    let (status, hold) = house.client(0).get("", &format!("/api/bookings/hold/{before}")).await.unwrap();
+    assert_eq!((status, &hold["status"]), (200, &json!("active")), "{hold}");
+    let reconcile = format!("/api/admin/events/{}/registry/reconcile", house.event);
+    assert_eq!(house.client(0).post("", &reconcile, json!({})).await.unwrap().0, 200);
+    house.assert_well().await;
+}
+
 /// A claim that the truth knows nothing of is removed by the request that meets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_claim_is_healed_by_whoever_meets_it() {
