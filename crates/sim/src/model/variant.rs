@@ -1,0 +1,140 @@
+//! The protocol as it is, and with one safeguard missing.
+
+use std::fmt;
+
+use super::properties as promise;
+use super::size::Size;
+
+macro_rules! variants {
+    ($($(#[doc = $what:literal])+ $name:ident = $text:literal, $breaks:expr;)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Variant {
+            $($(#[doc = $what])+ $name,)+
+        }
+
+        impl Variant {
+            pub const ALL: &[Variant] = &[$(Variant::$name),+];
+
+            /// As the command line knows it.
+            pub fn name(self) -> &'static str {
+                match self { $(Variant::$name => $text),+ }
+            }
+
+            /// What is different about it.
+            pub fn what(self) -> &'static str {
+                match self { $(Variant::$name => concat!($($what),+)),+ }
+            }
+
+            /// The promise that it breaks. `None`: none, because another safeguard stands behind the missing one.
+            pub fn breaks(self) -> Option<&'static str> {
+                match self { $(Variant::$name => $breaks),+ }
+            }
+        }
+    };
+}
+
+variants! {
+    /// The protocol as it is.
+    Correct = "correct", None;
+
+    /// Rows are neither locked nor compared by version when they are written.
+    NoLocksNoVersions = "no-locks-no-versions", Some(promise::ONE_OWNER);
+    /// The clock of the node decides whether a hold is over.
+    NodeClock = "node-clock", Some(promise::ONE_TOLD);
+    /// Whoever knows a hold may release it.
+    ReleaseByAnyone = "release-by-anyone", Some(promise::TOLD_IS_STORED);
+    /// Whoever knows a hold may extend it.
+    ExtendByAnyone = "extend-by-anyone", Some(promise::OWNER_ALONE);
+    /// A hold that has ended can be extended.
+    ExtendEnded = "extend-ended", Some(promise::ONE_OWNER);
+    /// A hold past its time can be confirmed, as long as nobody has tidied it.
+    ConfirmLate = "confirm-late", Some(promise::TIME_COUNTS);
+    /// The reaper does not look at the status of a hold.
+    ReapConfirmed = "reap-confirmed", Some(promise::TOLD_IS_STORED);
+    /// The reaper believes what its node remembers of a hold's end.
+    ReapByMemory = "reap-by-memory", Some(promise::TOLD_IS_STORED);
+    /// Reapers do not look whether somebody else has ended the hold meanwhile, and nothing is locked.
+    ReapTwice = "reap-twice", Some(promise::ENDS_ONCE);
+    /// The reaper knows what its node has seen since it started, and never asks the truth.
+    ForgetfulReaper = "forgetful-reaper", Some(promise::ALL_END);
+    /// Whoever takes the seat of a hold past its time does not end that hold.
+    HalfTakeover = "half-takeover", Some(promise::TOLD_IS_STORED);
+    /// A claim in Redis is taken for the grant.
+    ClaimGrants = "claim-grants", Some(promise::ONE_TOLD);
+    /// The client is answered before the commit.
+    ReplyFirst = "reply-first", Some(promise::TOLD_IS_STORED);
+    /// A repeated key is carried out again.
+    NoRecord = "no-record", Some(promise::ONE_EFFECT);
+    /// The number in the journal is taken when the transaction begins.
+    NumberFirst = "number-first", Some(promise::NO_GAP);
+    /// A node takes in what is announced without looking for what is missing before it.
+    NoGapCheck = "no-gap-check", Some(promise::NOT_MISLED);
+    /// A claim is believed although the truth knows nothing of it.
+    NoHealing = "no-healing", Some(promise::CAN_BE_HAD);
+
+    /// Rows are locked, and their versions are not compared.
+    NoVersions = "no-versions", None;
+    /// Rows are not locked; their versions are compared.
+    NoLocks = "no-locks", None;
+    /// There is no Redis.
+    NoClaims = "no-claims", None;
+    /// Redis gives every claim to everybody who asks.
+    ClaimsForAll = "claims-for-all", None;
+    /// Whoever meets a claim removes it without asking the truth, and so does reconciling.
+    BlindHealing = "blind-healing", None;
+    /// Nobody reconciles the tiers, and claims that are stale stay until somebody meets them.
+    NoReconciling = "no-reconciling", None;
+}
+
+impl Variant {
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|variant| variant.name() == name)
+    }
+
+    pub fn broken() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|variant| variant.breaks().is_some())
+    }
+
+    /// Those that miss something and keep all promises.
+    pub fn harmless() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|variant| variant.breaks().is_none() && *variant != Variant::Correct)
+    }
+
+    pub fn locks(self) -> bool {
+        !matches!(self, Variant::NoLocks | Variant::NoLocksNoVersions | Variant::ReapTwice)
+    }
+
+    pub fn compares(self) -> bool {
+        !matches!(self, Variant::NoVersions | Variant::NoLocksNoVersions)
+    }
+
+    /// A world that is large enough to show what the variant breaks, or that it breaks nothing.
+    pub fn size(self) -> Size {
+        match self {
+            // Another node would still know of the hold.
+            Variant::ForgetfulReaper => Size { nodes: 1, ..Size::small() },
+            _ => Size::small(),
+        }
+    }
+
+    /// Nodes whose reapers are looked at. They do the same, so one is enough unless they can be wrong about something.
+    pub fn reapers(self) -> usize {
+        let differ = matches!(self, Variant::NodeClock | Variant::ForgetfulReaper) || !self.locks();
+        if differ { 2 } else { 1 }
+    }
+
+    /// How many ticks the clock of a node is ahead of the truth's. It decides nothing, unless it is let.
+    pub fn skew(self, node: usize) -> i8 {
+        match (self, node) {
+            (Variant::NodeClock, 0) => -1,
+            (Variant::NodeClock, _) => 1,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
