@@ -10,7 +10,7 @@ mod check;
 mod narrate;
 mod node;
 mod packed;
-mod properties;
+pub mod properties;
 mod protocol;
 mod redis;
 mod size;
@@ -71,6 +71,7 @@ pub fn main(options: Options) -> ExitCode {
     let fine = match options.broken.as_deref() {
         None => {
             explore_and_tell(Protocol::new(options.size(), Variant::Correct).with_symmetry(), options.threads)
+                .is_sound()
         }
         Some("list") => {
             for variant in Variant::ALL {
@@ -104,7 +105,7 @@ fn try_variant(variant: Variant, options: &Options) -> bool {
     let protocol = Protocol::new(size, variant);
     println!("{variant}:{}", variant.what());
     let Some(promise) = variant.breaks() else {
-        return explore_and_tell(protocol, options.threads);
+        return explore_and_tell(protocol, options.threads).broken.is_empty();
     };
     match counterexample(&protocol, promise) {
         Some(found) => {
@@ -122,7 +123,7 @@ fn try_variant(variant: Variant, options: &Options) -> bool {
     }
 }
 
-fn explore_and_tell(protocol: Protocol, threads: usize) -> bool {
+fn explore_and_tell(protocol: Protocol, threads: usize) -> Explored {
     let size = protocol.size;
     let Size { clients, seats, nodes, faults, .. } = size;
     let sends = &size.sends[..clients];
@@ -142,7 +143,7 @@ fn explore_and_tell(protocol: Protocol, threads: usize) -> bool {
     for missing in &found.missing {
         println!("  NEVER HAPPENED: «{missing}»");
     }
-    found.is_sound()
+    found
 }
 
 fn print_trace(trace: &[String]) {

@@ -2,35 +2,84 @@
 
 use std::fmt;
 
-use super::state::Verb;
+use super::node::bit;
+use super::state::{MAX_CLIENTS, SLOTS, Verb};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     // The clients. `redis`: whether the node asks Redis, or can't.
-    Send { client: u8, verb: Verb, target: u8, node: u8, redis: bool },
+    Send {
+        client: u8,
+        verb: Verb,
+        redis: bool,
+    },
     // A request on its way. `slot`: which of the client's requests.
-    Load { client: u8, slot: u8 },
-    Commit { client: u8, slot: u8 },
-    Answer { client: u8, slot: u8 },
+    Load {
+        client: u8,
+        slot: u8,
+        node: u8,
+    },
+    Commit {
+        client: u8,
+        slot: u8,
+    },
+    Answer {
+        client: u8,
+        slot: u8,
+    },
     // What goes on by itself.
     Tick,
-    Reap { node: u8, client: u8 },
-    CommitReap { node: u8 },
-    Announce { entry: u8 },
+    Reap {
+        node: u8,
+        client: u8,
+    },
+    CommitReap {
+        node: u8,
+    },
+    Announce {
+        entry: u8,
+    },
     ReadJournal,
-    ClaimEnds { seat: u8 },
+    ClaimEnds {
+        seat: u8,
+    },
     Repair,
     // Faults.
-    LoseAnswer { client: u8, slot: u8 },
-    CutOff { client: u8, slot: u8 },
-    Crash { node: u8 },
+    LoseAnswer {
+        client: u8,
+        slot: u8,
+    },
+    CutOff {
+        client: u8,
+        slot: u8,
+    },
+    /// Which requests are lost with the node, and whether what was not announced yet is.
+    Crash {
+        requests: u8,
+        news: bool,
+    },
     Reload,
-    LoseKey { seat: u8 },
+    /// A request about somebody else's hold.
+    Meddle {
+        client: u8,
+        verb: Verb,
+        target: u8,
+    },
+    LoseKey {
+        seat: u8,
+    },
     Flush,
-    LoseNews { entry: u8 },
-    Compare { seat: u8 },
+    LoseNews {
+        entry: u8,
+    },
+    Compare {
+        seat: u8,
+    },
     // What only a broken protocol does.
-    AnswerFirst { client: u8, slot: u8 },
+    AnswerFirst {
+        client: u8,
+        slot: u8,
+    },
 }
 
 fn client(client: u8) -> char {
@@ -50,19 +99,26 @@ fn verb(verb: Verb) -> &'static str {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Action::Send { client: by, verb: what, target, node, redis } => {
-                write!(f, "client {} sends «{}»", client(by), verb(what))?;
-                if by != target {
-                    write!(f, " for the hold of {}", client(target))?;
-                }
+            Action::Send { client: by, verb: what, redis } => {
                 let claims = match (what, redis) {
                     (Verb::Hold, true) => ", which claims the seats in Redis",
                     (Verb::Hold, false) => ", which can't ask Redis",
                     _ => "",
                 };
-                write!(f, " to node {node}{claims}")
+                write!(f, "client {} sends «{}» to a node{claims}", client(by), verb(what))
             }
-            Action::Load { client: by, .. } => write!(f, "the truth locks, reads and decides for {}", client(by)),
+            Action::Meddle { client: by, verb: what, target } => {
+                write!(
+                    f,
+                    "FAULT: client {} sends «{}» for the hold of {}",
+                    client(by),
+                    verb(what),
+                    client(target)
+                )
+            }
+            Action::Load { client: by, .. } => {
+                write!(f, "the truth locks, reads and decides for {}", client(by))
+            }
             Action::Commit { client: by, .. } => write!(f, "the truth commits for {}", client(by)),
             Action::Answer { client: by, .. } => write!(f, "the answer reaches {}", client(by)),
             Action::Tick => write!(f, "a tick of the truth's clock"),
@@ -80,10 +136,19 @@ impl fmt::Display for Action {
             Action::CutOff { client: by, .. } => {
                 write!(f, "FAULT: the connection to the truth is cut before the commit for {}", client(by))
             }
-            Action::Crash { node } => write!(f, "FAULT: node {node} crashes and starts again"),
+            Action::Crash { requests, news } => {
+                write!(f, "FAULT: a node crashes")?;
+                for by in (0..MAX_CLIENTS).filter(|by| (0..SLOTS).any(|slot| requests & bit(*by, slot) != 0))
+                {
+                    write!(f, ", with a request of {}", client(by as u8))?;
+                }
+                f.write_str(if news { ", and announces nothing any more" } else { "" })
+            }
             Action::LoseKey { seat } => write!(f, "FAULT: Redis loses the claim on seat {seat}"),
             Action::Flush => write!(f, "FAULT: Redis loses everything"),
-            Action::LoseNews { entry } => write!(f, "FAULT: the announcement of fact {entry} from here is lost"),
+            Action::LoseNews { entry } => {
+                write!(f, "FAULT: the announcement of fact {entry} from here is lost")
+            }
             Action::Compare { seat } => write!(f, "a reconciliation finds a difference at seat {seat}"),
             Action::AnswerFirst { client: by, .. } => write!(f, "the node answers {} at once", client(by)),
         }

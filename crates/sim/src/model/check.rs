@@ -73,7 +73,7 @@ pub fn explore(protocol: Protocol, threads: usize, progress: bool) -> Explored {
     };
     let discoveries = checker.discoveries();
     let (mut broken, mut missing, mut promises, mut reached) = (Vec::new(), Vec::new(), 0, 0);
-    for property in properties::all() {
+    for property in properties::all(&protocol) {
         let found = discoveries.get(property.name);
         match (property.expectation, found) {
             (Expectation::Sometimes, Some(_)) => reached += 1,

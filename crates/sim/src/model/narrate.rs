@@ -23,7 +23,7 @@ fn name(client: usize) -> char {
 
 fn outcome(before: &State, action: Action, after: &State) -> Option<String> {
     let (client, slot) = match action {
-        Action::Load { client, slot } => (usize::from(client), usize::from(slot)),
+        Action::Load { client, slot, .. } => (usize::from(client), usize::from(slot)),
         _ => return None,
     };
     let request = *before.request(client, slot)?;

@@ -1,8 +1,14 @@
 //! A node: what it tells its clients and learns of the others, and what a crash takes from it.
 
+use super::action::Action;
 use super::protocol::Protocol;
-use super::state::{Claim, Client, Entry, Fact, Seat, Stage, State, Status, Verb, has};
+use super::state::{Claim, Client, Entry, Fact, SLOTS, Seat, Stage, State, Status, Verb, has};
 use super::variant::Variant;
+
+/// A request in a set of them.
+pub fn bit(client: usize, slot: usize) -> u8 {
+    1 << (client * SLOTS + slot)
+}
 
 impl Protocol {
     /// The request comes to nothing, and its claims are given back, those that are still its own.
@@ -71,13 +77,27 @@ impl Protocol {
         (0..self.size.seats).filter(|place| has(wanted, *place)).for_each(|place| seats[place] = seat);
     }
 
-    /// Whether a crash would take anything away.
-    pub(super) fn can_crash(&self, state: &State, node: usize) -> bool {
-        let here = |found: u8| usize::from(found) == node;
-        state.nodes[node].reaper.is_some()
-            || state.requests().any(|(_, _, request)| here(request.node))
-            || state.journal.entries().iter().any(|entry| here(entry.node) && !entry.lost)
-            || (self.variant == Variant::ForgetfulReaper && state.nodes[node].forgotten != self.active(state))
+    /// Crashes. Through which node a request went matters only now, so it is decided only now: any of those under way may
+    /// have been with the node that crashes, and with several nodes the others were not.
+    pub(super) fn of_crashes(&self, state: &State, actions: &mut Vec<Action>) {
+        let all = state.requests().fold(0, |all, (client, slot, _)| all | bit(client, slot));
+        let unheard = state.journal.entries().iter().any(|entry| !entry.lost);
+        let forgets =
+            self.variant == Variant::ForgetfulReaper && state.nodes[0].forgotten != self.active(state);
+        if self.size.nodes == 1 {
+            if all != 0 || unheard || forgets {
+                actions.push(Action::Crash { requests: all, news: true });
+            }
+            return;
+        }
+        for requests in (0..=all).filter(|some| some & !all == 0) {
+            if requests != 0 {
+                actions.push(Action::Crash { requests, news: false });
+            }
+            if unheard {
+                actions.push(Action::Crash { requests, news: true });
+            }
+        }
     }
 
     fn active(&self, state: &State) -> u8 {
@@ -86,19 +106,20 @@ impl Protocol {
     }
 
     /// The node loses all that it had in memory. Transactions that it had open are rolled back, answers that were on
-    /// their way to it are lost, and what it had to announce is not announced. Pending claims stay until they end.
-    pub(super) fn crash(&self, state: &mut State, node: usize) {
-        for slot in state.clients.iter_mut().flat_map(|client| &mut client.requests) {
-            if slot.is_some_and(|request| usize::from(request.node) == node) {
-                *slot = None;
+    /// their way through it are lost, and what it had to announce is not announced. Pending claims stay until they end.
+    pub(super) fn crash(&self, state: &mut State, requests: u8, news: bool) {
+        for (at, client) in state.clients.iter_mut().enumerate() {
+            for (slot, request) in client.requests.iter_mut().enumerate() {
+                if requests & bit(at, slot) != 0 {
+                    *request = None;
+                }
             }
         }
         let len = usize::from(state.journal.len);
-        for entry in state.journal.entries[..len].iter_mut().filter(|entry| usize::from(entry.node) == node) {
-            entry.lost = true;
+        state.journal.entries[..len].iter_mut().for_each(|entry| entry.lost |= news);
+        if self.variant == Variant::ForgetfulReaper {
+            state.nodes[0].forgotten = self.active(state);
         }
-        let forgotten = if self.variant == Variant::ForgetfulReaper { self.active(state) } else { 0 };
-        (state.nodes[node].reaper, state.nodes[node].forgotten) = (None, forgotten);
     }
 
     /// Whoever follows starts again and loads everything from the truth. Nobody passes on to Redis what was not announced.

@@ -59,7 +59,6 @@ impl Packer {
         self.put(entry.fact as u8, 2);
         self.put(entry.client, 2);
         self.put(entry.nth, 2);
-        self.put(entry.node, 1);
         self.flag(entry.lost);
     }
 
@@ -138,16 +137,6 @@ impl State {
             };
             client.requests.sort_unstable_by_key(|request| std::cmp::Reverse(key(request)));
         }
-        self
-    }
-
-    /// The same with the nodes called the other way round. They start alike, so nothing else changes.
-    pub fn with_nodes_swapped(mut self) -> Self {
-        self.nodes.swap(0, 1);
-        for entry in &mut self.journal.entries[..usize::from(self.journal.len)] {
-            entry.node ^= 1;
-        }
-        self.requests_mut().for_each(|request| request.node ^= 1);
         self
     }
 

@@ -12,7 +12,7 @@ use super::variant::Variant;
 pub struct Protocol {
     pub size: Size,
     pub variant: Variant,
-    /// States that differ only in what nodes, clients and seats are called count as one. Traces then change these names
+    /// States that differ only in what clients and seats are called count as one. Traces then change these names
     /// on their way, so this is for runs that end without one.
     pub symmetry: bool,
     pub seen: Seen,
@@ -46,37 +46,59 @@ impl Protocol {
             if found.sends == 0 || found.requests.iter().all(Option::is_some) {
                 continue;
             }
-            let mut send = |verb, target| {
-                for node in self.nodes() {
-                    let ways = self.ways(state, usize::from(client), verb).into_iter().flatten();
-                    actions.extend(ways.map(|redis| Action::Send { client, verb, target, node, redis }));
-                }
+            let mut send = |verb| {
+                let ways = self.ways(state, usize::from(client), verb).into_iter().flatten();
+                actions.extend(ways.map(|redis| Action::Send { client, verb, redis }));
             };
             match found.stage {
-                Stage::Idle | Stage::Wants => send(Verb::Hold, client),
+                Stage::Idle | Stage::Wants => send(Verb::Hold),
                 Stage::Holds => {
                     if !found.asked_extension {
-                        send(Verb::Extend, client);
+                        send(Verb::Extend);
                     }
                     // Too late or not, it tries.
-                    send(Verb::Confirm, client);
+                    send(Verb::Confirm);
                     if found.left > 0 {
-                        send(Verb::Release, client);
+                        send(Verb::Release);
                     }
                 }
-                Stage::Confirms => send(Verb::Confirm, client),
-                Stage::Releases => send(Verb::Release, client),
+                Stage::Confirms => send(Verb::Confirm),
+                Stage::Releases => send(Verb::Release),
                 Stage::Bought | Stage::Released => {}
             }
-            // Somebody who has got hold of another's token.
-            if state.faults > 0 {
-                for target in self.clients().filter(|target| *target != client) {
-                    if state.holds[usize::from(target)].status == Status::Active {
-                        [Verb::Extend, Verb::Confirm, Verb::Release].into_iter().for_each(|verb| send(verb, target));
-                    }
+        }
+    }
+
+    /// Requests of somebody who has got hold of another's token. A refusal changes nothing, so only what is not refused is
+    /// a step; and nobody waits for the answer, so it is one step.
+    fn of_strangers(&self, state: &State, actions: &mut Vec<Action>) {
+        for (client, target) in
+            self.clients().flat_map(|client| self.clients().map(move |target| (client, target)))
+        {
+            for verb in [Verb::Extend, Verb::Confirm, Verb::Release] {
+                if client != target && self.strangers_request(state, client, verb, target).is_some() {
+                    actions.push(Action::Meddle { client, verb, target });
                 }
             }
         }
+    }
+
+    fn strangers_request(&self, state: &State, client: u8, verb: Verb, target: u8) -> Option<Request> {
+        let row = &state.holds[usize::from(target)];
+        let request = Request { nth: row.nth, ..Request::new(verb, target) };
+        let heeded = row.status == Status::Active && self.would_write(state, usize::from(client), &request);
+        (heeded && self.has_room(state, 1)).then_some(request)
+    }
+
+    fn meddle(&self, state: &mut State, client: u8, verb: Verb, target: u8) {
+        let Some(request) = self.strangers_request(state, client, verb, target) else { return };
+        let client = usize::from(client);
+        // Carried out beside the client's own requests.
+        let own = std::mem::take(&mut state.clients[client].requests);
+        state.clients[client].requests[0] = Some(request);
+        self.load(state, client, 0, 0);
+        self.commit(state, client, 0);
+        state.clients[client].requests = own;
     }
 
     /// Whether a request goes to the truth with Redis or without. One that Redis turns away goes nowhere: a refusal changes
@@ -86,7 +108,8 @@ impl Protocol {
             return [Some(false), None];
         }
         let wanted = self.size.wants(client);
-        let is_claimed = (0..self.size.seats).any(|seat| has(wanted, seat) && state.claims[seat] != Claim::None);
+        let is_claimed =
+            (0..self.size.seats).any(|seat| has(wanted, seat) && state.claims[seat] != Claim::None);
         let asks = self.variant != Variant::NoClaims && !self.is_turned_away(state, client);
         [asks.then_some(true), (is_claimed || !asks).then_some(false)]
     }
@@ -96,13 +119,15 @@ impl Protocol {
         for (client, slot, request) in state.requests() {
             let (by, at) = (client as u8, slot as u8);
             match request.phase {
-                Phase::Down if self.can_load(state, client, request) => {
-                    actions.push(Action::Load { client: by, slot: at });
+                Phase::Down => {
+                    let nodes = self.nodes().take(self.variant.clocks());
+                    let free = nodes.filter(|node| self.can_load(state, client, &request.through(*node)));
+                    actions.extend(free.map(|node| Action::Load { client: by, slot: at, node }));
                 }
                 Phase::Loaded if self.can_commit(state, request) => {
                     actions.push(Action::Commit { client: by, slot: at });
                 }
-                Phase::Down | Phase::Loaded => {}
+                Phase::Loaded => {}
                 Phase::Committed => actions.push(Action::Answer { client: by, slot: at }),
             }
             if self.answers_first(state, client, slot).is_some() {
@@ -127,8 +152,10 @@ impl Protocol {
         if entries.first().is_some_and(|entry| entry.lost) {
             actions.push(Action::ReadJournal);
         }
-        let orphans = self.seats().filter(|seat| self.is_orphan(state, usize::from(*seat)));
-        actions.extend(orphans.map(|seat| Action::ClaimEnds { seat }));
+        if !self.time_matters(state) {
+            let orphans = self.seats().filter(|seat| self.is_orphan(state, usize::from(*seat)));
+            actions.extend(orphans.map(|seat| Action::ClaimEnds { seat }));
+        }
         if state.reconcile.is_some() {
             actions.push(Action::Repair);
         }
@@ -148,6 +175,7 @@ impl Protocol {
         if state.faults == 0 {
             return;
         }
+        self.of_strangers(state, actions);
         for (client, slot, request) in state.requests() {
             let (client, slot) = (client as u8, slot as u8);
             match request.phase {
@@ -156,10 +184,8 @@ impl Protocol {
                 Phase::Down => {}
             }
         }
-        let crashing = self.nodes().filter(|node| self.can_crash(state, usize::from(*node)));
-        actions.extend(crashing.map(|node| Action::Crash { node }));
-        let lost =
-            self.seats().filter(|seat| state.claims[usize::from(*seat)] != Claim::None);
+        self.of_crashes(state, actions);
+        let lost = self.seats().filter(|seat| state.claims[usize::from(*seat)] != Claim::None);
         actions.extend(lost.map(|seat| Action::LoseKey { seat }));
         if state.claims.iter().all(|claim| *claim != Claim::None) {
             actions.push(Action::Flush);
@@ -198,24 +224,13 @@ impl Protocol {
         actions.is_empty()
     }
 
-    fn send(&self, state: &mut State, client: u8, verb: Verb, target: u8, node: u8, redis: bool) {
-        let nth = match verb {
-            Verb::Hold => 0,
-            _ if target != client => state.holds[usize::from(target)].nth,
-            _ => state.clients[usize::from(client)].nth,
-        };
+    fn send(&self, state: &mut State, client: u8, verb: Verb, redis: bool) {
         let claimed = if redis { self.claim(state, usize::from(client)) } else { 0 };
         let found = &mut state.clients[usize::from(client)];
+        let nth = if verb == Verb::Hold { 0 } else { found.nth };
         let slot = found.requests.iter().position(Option::is_none).expect("a free slot");
-        let phase = Phase::Down;
-        let (left, writes, ends, stale, number) = (0, false, 0, false, 0);
-        found.requests[slot] =
-            Some(Request { verb, target, nth, node, phase, claimed, left, writes, ends, stale, number });
+        found.requests[slot] = Some(Request { nth, claimed, ..Request::new(verb, client) });
         found.sends -= 1;
-        if target != client {
-            state.faults -= 1;
-            return;
-        }
         match verb {
             Verb::Hold => found.stage = Stage::Wants,
             Verb::Extend => found.asked_extension = true,
@@ -257,10 +272,10 @@ impl Protocol {
     fn step(&self, state: &mut State, action: Action) {
         let at = |client: u8, slot: u8| (usize::from(client), usize::from(slot));
         match action {
-            Action::Send { client, verb, target, node, redis } => {
-                self.send(state, client, verb, target, node, redis);
+            Action::Send { client, verb, redis } => self.send(state, client, verb, redis),
+            Action::Load { client, slot, node } => {
+                self.load(state, usize::from(client), usize::from(slot), node)
             }
-            Action::Load { client, slot } => self.load(state, usize::from(client), usize::from(slot)),
             Action::Commit { client, slot } => self.commit(state, usize::from(client), usize::from(slot)),
             Action::Answer { client, slot } => self.answer(state, usize::from(client), usize::from(slot)),
             Action::Tick => self.tick(state),
@@ -288,7 +303,8 @@ impl Protocol {
             Action::LoseAnswer { client, slot } | Action::CutOff { client, slot } => {
                 self.give_up(state, usize::from(client), usize::from(slot));
             }
-            Action::Crash { node } => self.crash(state, usize::from(node)),
+            Action::Crash { requests, news } => self.crash(state, requests, news),
+            Action::Meddle { client, verb, target } => self.meddle(state, client, verb, target),
             Action::Reload => self.reload(state),
             Action::LoseKey { seat } => state.set_claim(usize::from(seat), Claim::None),
             Action::Flush => (0..MAX_SEATS).for_each(|seat| state.set_claim(seat, Claim::None)),
@@ -300,9 +316,30 @@ impl Protocol {
         }
     }
 
+    /// Drops what can't matter any more: answers that nobody waits for, and what a client that is done could still do.
+    fn without_the_irrelevant(&self, mut state: State) -> State {
+        for client in &mut state.clients {
+            let found = *client;
+            for slot in &mut client.requests {
+                if let Some(request) = slot.filter(|request| request.phase == Phase::Committed) {
+                    let mut after = found;
+                    self.be_told(&mut after, request.verb, request.nth, request.left);
+                    if after == found {
+                        *slot = None;
+                    }
+                }
+            }
+            if matches!(client.stage, Stage::Bought | Stage::Released) {
+                client.sends = 0;
+            }
+            client.asked_extension &= client.stage == Stage::Holds;
+        }
+        state
+    }
+
     /// The state that stands for all that are like this one.
     fn representative(&self, state: State) -> State {
-        let state = state.with_sorted_requests();
+        let state = self.without_the_irrelevant(state).with_sorted_requests();
         if !self.symmetry {
             return state;
         }
@@ -314,16 +351,8 @@ impl Protocol {
                 first = (packed, other);
             }
         };
-        let two_nodes = self.size.nodes == 2;
-        if two_nodes {
-            consider(state.with_nodes_swapped());
-        }
         if self.size.clients == 3 && self.size.sends[1] == self.size.sends[2] {
-            let other = state.with_sides_swapped(self.size.seats == 2);
-            consider(other);
-            if two_nodes {
-                consider(other.with_nodes_swapped());
-            }
+            consider(state.with_sides_swapped(self.size.seats == 2));
         }
         first.1
     }
@@ -391,7 +420,7 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        super::properties::all()
+        super::properties::all(self)
     }
 }
 

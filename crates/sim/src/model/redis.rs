@@ -72,7 +72,9 @@ impl Protocol {
         for seat in self.seats_wanted(usize::from(entry.client)) {
             match entry.fact {
                 Fact::Created | Fact::Extended => state.set_claim(seat, promoted),
-                Fact::Ended | Fact::Sold if state.claims[seat] == promoted => state.set_claim(seat, Claim::None),
+                Fact::Ended | Fact::Sold if state.claims[seat] == promoted => {
+                    state.set_claim(seat, Claim::None)
+                }
                 Fact::Ended | Fact::Sold => {}
             }
         }

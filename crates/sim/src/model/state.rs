@@ -83,8 +83,6 @@ pub struct Entry {
     pub fact: Fact,
     pub client: u8,
     pub nth: u8,
-    /// The node that committed it and is to announce it.
-    pub node: u8,
     /// Nobody will announce it any more: its node is gone, or the message is.
     pub lost: bool,
 }
@@ -154,6 +152,7 @@ pub struct Request {
     /// Whose hold it is about, and which.
     pub target: u8,
     pub nth: u8,
+    /// The node that decides, where it matters which: only with a broken clock.
     pub node: u8,
     pub phase: Phase,
     /// Seats whose pending claims are this request's.
@@ -168,6 +167,18 @@ pub struct Request {
     pub stale: bool,
     /// Only with a broken order of steps: its number in the journal, counted from the end.
     pub number: u8,
+}
+
+impl Request {
+    pub fn new(verb: Verb, target: u8) -> Self {
+        let (nth, node, claimed, left, ends, number) = (0, 0, 0, 0, 0, 0);
+        let (writes, stale) = (false, false);
+        Self { verb, target, nth, node, phase: Phase::Down, claimed, left, writes, ends, stale, number }
+    }
+
+    pub fn through(self, node: u8) -> Self {
+        Self { node, ..self }
+    }
 }
 
 /// What a client knows.

@@ -3,7 +3,7 @@
 use super::protocol::Protocol;
 use super::size::{EXTENSION, TTL};
 use super::state::{
-    Entry, Fact, Hold, MAX_JOURNAL, Phase, Request, Reaping, Seat, Set, State, Status, Verb, Wrongs, has,
+    Entry, Fact, Hold, MAX_JOURNAL, Phase, Reaping, Request, Seat, Set, State, Status, Verb, Wrongs, has,
 };
 use super::variant::Variant;
 
@@ -63,6 +63,12 @@ impl Protocol {
             _ => self.size.wants(usize::from(request.target)),
         };
         wanted & self.locked(state) == 0
+    }
+
+    /// Whether a request would change something at once.
+    pub(super) fn would_write(&self, state: &State, client: usize, request: &Request) -> bool {
+        self.can_load(state, client, request)
+            && matches!(self.decide(state, client, request), Decided::Write { .. })
     }
 
     fn decide(&self, state: &State, client: usize, request: &Request) -> Decided {
@@ -131,8 +137,8 @@ impl Protocol {
     }
 
     /// Locks, reads and decides.
-    pub(super) fn load(&self, state: &mut State, client: usize, slot: usize) {
-        let request = *state.request(client, slot).expect("a request that can be loaded");
+    pub(super) fn load(&self, state: &mut State, client: usize, slot: usize, node: u8) {
+        let request = state.request(client, slot).expect("a request that can be loaded").through(node);
         let decided = self.decide(state, client, &request);
         let Some(found) = &mut state.clients[client].requests[slot] else { return };
         match decided {
@@ -182,7 +188,8 @@ impl Protocol {
         if request.stale && self.variant.compares() {
             // A row has another version: nothing was written, and it begins again.
             let nth = if request.verb == Verb::Hold { 0 } else { request.nth };
-            let again = Request { phase: Phase::Down, nth, left: 0, writes: false, ends: 0, stale: false, ..request };
+            let again =
+                Request { phase: Phase::Down, nth, left: 0, writes: false, ends: 0, stale: false, ..request };
             state.clients[client].requests[slot] = Some(again);
             return;
         }
@@ -190,7 +197,7 @@ impl Protocol {
         self.take_number(state, request.number, self.facts(&request));
         for ended in (0..self.size.clients).filter(|other| has(request.ends, *other)) {
             if self.variant != Variant::HalfTakeover {
-                self.end(state, ended, Status::Expired, request.node);
+                self.end(state, ended, Status::Expired);
             }
         }
         match request.verb {
@@ -198,15 +205,15 @@ impl Protocol {
             Verb::Extend => {
                 let row = &mut state.holds[target];
                 *row = Hold { status: Status::Active, left: request.left, extended: true, ..*row };
-                self.append(state, Fact::Extended, target, request.node);
+                self.append(state, Fact::Extended, target);
             }
             Verb::Confirm => {
                 let row = &mut state.holds[target];
                 *row = Hold { status: Status::Sold, left: 0, extended: false, ..*row };
                 self.set_seats(state, target, Seat::Sold(target as u8));
-                self.append(state, Fact::Sold, target, request.node);
+                self.append(state, Fact::Sold, target);
             }
-            Verb::Release => self.end(state, target, Status::Released, request.node),
+            Verb::Release => self.end(state, target, Status::Released),
         }
         if client != target {
             state.wrongs.0 |= Wrongs::BY_STRANGER;
@@ -229,17 +236,17 @@ impl Protocol {
         *row = Hold { status: Status::Active, nth: request.nth, left: request.left, extended: false };
         state.nodes.iter_mut().for_each(|node| node.forgotten &= !(1 << client));
         self.set_seats(state, client, Seat::Held(client as u8));
-        self.append(state, Fact::Created, client, request.node);
+        self.append(state, Fact::Created, client);
     }
 
-    fn end(&self, state: &mut State, client: usize, status: Status, node: u8) {
+    fn end(&self, state: &mut State, client: usize, status: Status) {
         let row = &mut state.holds[client];
         if row.status != Status::Active {
             state.wrongs.0 |= Wrongs::ENDED_TWICE;
         }
         *row = Hold { status, left: 0, extended: false, ..*row };
         self.set_seats(state, client, Seat::Free);
-        self.append(state, Fact::Ended, client, node);
+        self.append(state, Fact::Ended, client);
     }
 
     fn set_seats(&self, state: &mut State, client: usize, seat: Seat) {
@@ -249,9 +256,9 @@ impl Protocol {
     }
 
     /// Appends to the journal. The number is taken here, in the step that commits, so it is the next one.
-    fn append(&self, state: &mut State, fact: Fact, client: usize, node: u8) {
+    fn append(&self, state: &mut State, fact: Fact, client: usize) {
         let (len, nth) = (usize::from(state.journal.len), state.holds[client].nth);
-        state.journal.entries[len] = Entry { fact, client: client as u8, nth, node, lost: false };
+        state.journal.entries[len] = Entry { fact, client: client as u8, nth, lost: false };
         state.journal.len += 1;
     }
 
@@ -292,7 +299,9 @@ impl Protocol {
         let due = match self.variant {
             Variant::ReapConfirmed => (is_active || row.status == Status::Sold) && row.left == 0,
             Variant::ReapByMemory => is_active && self.remembered(state, client) == 0,
-            Variant::ForgetfulReaper => is_active && row.left == 0 && !has(state.nodes[node].forgotten, client),
+            Variant::ForgetfulReaper => {
+                is_active && row.left == 0 && !has(state.nodes[node].forgotten, client)
+            }
             _ => is_active && self.left(row, node as u8) == 0,
         };
         due && self.has_room(state, 1) && self.size.wants(client) & self.locked(state) == 0
@@ -301,7 +310,8 @@ impl Protocol {
     /// What a node believes that a hold has left: an extension that it has not heard of is missing.
     fn remembered(&self, state: &State, client: usize) -> u8 {
         let mut unheard = state.journal.entries().iter();
-        let missing = unheard.any(|entry| entry.fact == Fact::Extended && usize::from(entry.client) == client);
+        let missing =
+            unheard.any(|entry| entry.fact == Fact::Extended && usize::from(entry.client) == client);
         state.holds[client].left.saturating_sub(u8::from(missing) * EXTENSION)
     }
 
@@ -325,7 +335,7 @@ impl Protocol {
         let client = usize::from(reaping.client);
         let next = state.journal.reserved;
         self.take_number(state, next, 1);
-        self.end(state, client, Status::Expired, node as u8);
+        self.end(state, client, Status::Expired);
         self.outdate(state, self.size.wants(client));
     }
 }

@@ -111,15 +111,22 @@ impl Variant {
     /// A world that is large enough to show what the variant breaks, or that it breaks nothing.
     pub fn size(self) -> Size {
         match self {
+            Variant::Correct => Size::small(),
             // Another node would still know of the hold.
-            Variant::ForgetfulReaper => Size { nodes: 1, ..Size::small() },
-            _ => Size::small(),
+            Variant::ForgetfulReaper => Size { nodes: 1, behind: 3, ..Size::small() },
+            _ if self.breaks().is_some() => Size { behind: 3, ..Size::small() },
+            _ => Size { sends: [2, 1, 1], ..Size::small() },
         }
+    }
+
+    /// Nodes that may decide differently.
+    pub fn clocks(self) -> usize {
+        if self == Variant::NodeClock { 2 } else { 1 }
     }
 
     /// Nodes whose reapers are looked at. They do the same, so one is enough unless they can be wrong about something.
     pub fn reapers(self) -> usize {
-        let differ = matches!(self, Variant::NodeClock | Variant::ForgetfulReaper) || !self.locks();
+        let differ = self == Variant::NodeClock || !self.locks();
         if differ { 2 } else { 1 }
     }
 
