@@ -52,8 +52,7 @@ pub struct Options {
 
 impl Options {
     fn size(&self) -> Size {
-        let full = if self.small { Size::small() } else { Size::full() };
-        let mut size = full;
+        let mut size = if self.small { Size::small() } else { Size::full() };
         if !self.small {
             size.clients = self.clients.into();
             size.seats = self.seats.into();
@@ -79,11 +78,12 @@ pub fn main(options: Options) -> ExitCode {
             }
             true
         }
-        // Every one of them, and not only up to the first that is not as it should be.
-        Some("all") => Variant::broken()
-            .chain(Variant::harmless())
-            .map(|variant| try_variant(variant, &options))
-            .fold(true, |all, fine| all && fine),
+        Some("all") => {
+            // Every one of them, and not only up to the first that is not as it should be.
+            let all = Variant::broken().chain(Variant::harmless());
+            let fine: Vec<bool> = all.map(|variant| try_variant(variant, &options)).collect();
+            fine.into_iter().all(|fine| fine)
+        }
         Some(name) => match Variant::of(name) {
             Some(variant) => try_variant(variant, &options),
             None => {
