@@ -46,7 +46,7 @@ variants! {
     /// Whoever knows a hold may extend it.
     ExtendByAnyone = "extend-by-anyone", Some(promise::OWNER_ALONE);
     /// A hold that has ended can be extended.
-    ExtendEnded = "extend-ended", Some(promise::ONE_OWNER);
+    ExtendEnded = "extend-ended", Some(promise::ONE_TOLD);
     /// A hold past its time can be confirmed, as long as nobody has tidied it.
     ConfirmLate = "confirm-late", Some(promise::TIME_COUNTS);
     /// The reaper does not look at the status of a hold.
