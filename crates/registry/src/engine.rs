@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use rowlock_core::booking::Booking;
@@ -17,7 +17,9 @@ use rowlock_truth::{Committed, Durability, Truth};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
+use crate::chance::Chance;
 use crate::claims::Claims;
 use crate::expiry::{self, Expiry};
 use crate::health::{self, Health};
@@ -49,6 +51,10 @@ pub struct EngineOptions {
     pub look_every: Duration,
     /// How often the tiers of the events in memory are compared and repaired.
     pub reconcile_every: Duration,
+    pub chance: Chance,
+    /// Takes facts in whatever is missing before them. For the simulator, which must notice.
+    #[doc(hidden)]
+    pub ignore_gaps: bool,
 }
 
 impl Default for EngineOptions {
@@ -60,6 +66,8 @@ impl Default for EngineOptions {
             sweep_every: Duration::from_secs(30),
             look_every: Duration::from_millis(500),
             reconcile_every: Duration::from_secs(300),
+            chance: Chance::default(),
+            ignore_gaps: false,
         }
     }
 }
@@ -150,7 +158,8 @@ impl Engine {
         let metrics = Metrics::new();
         let (outward, outgoing) = mpsc::channel(MAX_OUTGOING);
         let tiers = Arc::new(Tiers {
-            hot: HotTier::new(Arc::clone(&truth), warm.clone(), options.hot_events),
+            hot: HotTier::new(Arc::clone(&truth), warm.clone(), options.hot_events)
+                .ignoring_gaps(options.ignore_gaps),
             expiry: Expiry::default(),
             keys: RwLock::default(),
             metrics: metrics.clone(),
@@ -163,6 +172,7 @@ impl Engine {
             })
             .unzip();
         let (sweep_every, look_every) = (options.sweep_every, options.look_every);
+        let first_reconcile = options.reconcile_every.mul_f64(options.chance.fraction(0.5..1.0));
         let reconcile_every = options.reconcile_every;
         let inner = Inner {
             tiers,
@@ -182,7 +192,7 @@ impl Engine {
         if engine.truth().is_shared() {
             more.push(tokio::spawn(follow::follow(engine.clone(), look_every)));
             more.push(tokio::spawn(announce::announce(engine.clone(), outgoing)));
-            more.push(tokio::spawn(reconcile::run(engine.clone(), reconcile_every)));
+            more.push(tokio::spawn(reconcile::run(engine.clone(), first_reconcile, reconcile_every)));
             more.push(tokio::spawn(health::watch(engine.clone())));
         }
         engine.inner.tasks.lock().extend(more);

@@ -4,7 +4,7 @@
 //! wrong without harm: the kernel decides whether a hold is over, and a sweep of the truth finds what the set missed.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rowlock_core::fact::Fact;
@@ -12,6 +12,7 @@ use rowlock_core::hold::HoldStatus;
 use rowlock_core::{Actor, Command, HoldId, OrgId, Outcome, Request, Time};
 use rowlock_truth::read::ActiveHold;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::engine::{Engine, Failure, Reply};
 
@@ -119,10 +120,12 @@ pub async fn reap(engine: Engine, sweep_every: Duration) {
             None => sweep_every,
         };
         let wait = wait.min(next_sweep.saturating_duration_since(Instant::now()));
+        // In order, so that a simulated run can be repeated. Whichever it is, the same is done.
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            () = engine.expiry().earlier.notified() => {}
+            biased;
             () = engine.stopping() => return,
+            () = engine.expiry().earlier.notified() => {}
+            () = tokio::time::sleep(wait) => {}
         }
         run(&engine).await;
     }

@@ -30,8 +30,13 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
     let mut look = tokio::time::interval(look_every);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        // In order, so that a simulated run can be repeated. The look comes first and at most every so often: it leaves
+        // time for the others, and it finds whatever a flood of news keeps those behind it from. Gaps come last, because
+        // the news before them may close them.
         tokio::select! {
+            biased;
             () = engine.stopping() => return,
+            _ = look.tick() => look_at_all(&engine).await,
             Some(told) = heard.recv() => match told {
                 Heard::Moved(streams) => moved(&engine, streams).await,
                 Heard::Interrupted => look_at_all(&engine).await,
@@ -46,7 +51,6 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
                     catch_up(&engine, event).await;
                 }
             }
-            _ = look.tick() => look_at_all(&engine).await,
         }
     }
 }

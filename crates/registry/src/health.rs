@@ -62,8 +62,9 @@ pub(crate) async fn watch(engine: Engine) {
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(ASK_EVERY) => {}
+            biased;
             () = engine.stopping() => return,
+            () = tokio::time::sleep(ASK_EVERY) => {}
         }
     }
 }

@@ -4,13 +4,13 @@
 //! commits a single command at once, a busy one commits hundreds together.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use metrics::Gauge;
 use rowlock_core::Request;
 use rowlock_truth::{Committed, MAX_BATCH, Truth};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::engine::{Failure, Reply};
 use crate::metrics::Metrics;

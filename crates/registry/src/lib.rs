@@ -8,6 +8,7 @@
 
 mod announce;
 pub mod breaker;
+mod chance;
 mod claims;
 pub mod engine;
 pub mod expiry;
@@ -19,5 +20,6 @@ pub mod metrics;
 pub mod reconcile;
 pub mod warm;
 
+pub use chance::Chance;
 pub use engine::{Engine, EngineOptions, Failure, Reply};
 pub use hot::{Counts, HotEvent, LiveEvent};

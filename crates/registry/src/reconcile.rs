@@ -414,21 +414,23 @@ pub(crate) fn rebuild_soon(engine: &Engine, org: OrgId, event: EventId) {
 }
 
 /// Reconciles the events in memory now and then, and whenever Redis has come back. Runs until the engine stops.
-pub(crate) async fn run(engine: Engine, every: Duration) {
+/// `first`: how long until the first time. Nodes that were started together do not all do it at once.
+pub(crate) async fn run(engine: Engine, first: Duration, every: Duration) {
     let mut closings = engine.warm().map(Warm::closings);
-    // Nodes that were started together do not all do it at the same time.
-    let mut wait = every.mul_f64(rand::random_range(0.5..1.0));
+    let mut wait = first;
     loop {
         let closed = async {
             match &mut closings {
-                Some(closings) => drop(closings.changed().await),
+                Some(closings) => closings.changed().await,
                 None => std::future::pending().await,
             }
         };
+        // In order, so that a simulated run can be repeated.
         let after_outage = tokio::select! {
+            biased;
             () = engine.stopping() => return,
-            () = tokio::time::sleep(wait) => false,
             () = closed => true,
+            () = tokio::time::sleep(wait) => false,
         };
         wait = every;
         for event in engine.hot().ids() {

@@ -10,6 +10,7 @@
 mod announce;
 mod apply;
 mod claim;
+mod closings;
 mod holds;
 mod keys;
 mod link;
@@ -19,24 +20,29 @@ mod redlock;
 mod scripts;
 mod server;
 mod snapshot;
+mod wire;
 
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::breaker::BreakerState;
+use crate::chance::Chance;
+use closings::Bell;
 use keys::Keys;
+use link::Connector;
 use server::{Path, Server};
 
 pub use announce::{Announced, Announcement};
 pub use apply::{Applied, Batch};
 pub use claim::{Claim, Claimed, Owner, Receipt};
+pub use closings::Closings;
 pub use holds::WarmHold;
 pub use options::{WarmError, WarmMode, WarmOptions};
 pub use snapshot::{WarmArea, WarmEvent, WarmHeld};
+pub use wire::{Wire, WireAnswer, WireConnection};
 
 /// Redis could not be asked: the breaker is open, the time was over, or too few of its servers answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,15 +62,25 @@ struct Inner {
     node: Uuid,
     /// One, or with Redlock several that know nothing of each other.
     servers: Vec<Arc<Server>>,
-    closings: watch::Sender<u64>,
+    closings: Bell,
 }
 
 impl Warm {
     /// Connects. A Redis that can't be reached is no error: its breaker is open from the start, and it is probed as
     /// after any outage. One that may evict claims is.
     pub async fn connect(options: WarmOptions) -> Result<Self, WarmError> {
-        let closings = watch::Sender::new(0);
         let connectors = link::connectors(&options)?;
+        Self::connect_all(connectors, options).await
+    }
+
+    /// The same over other wires than the network: one, or an odd number of servers that know nothing of each other.
+    pub async fn connect_over(wires: Vec<Arc<dyn Wire>>, options: WarmOptions) -> Result<Self, WarmError> {
+        let connectors = wires.into_iter().map(|wire| Connector::over(wire, &options)).collect();
+        Self::connect_all(connectors, options).await
+    }
+
+    async fn connect_all(connectors: Vec<Connector>, options: WarmOptions) -> Result<Self, WarmError> {
+        let closings = Bell::default();
         let servers: Vec<Arc<Server>> = connectors
             .into_iter()
             .enumerate()
@@ -74,7 +90,7 @@ impl Warm {
             ready?;
         }
         let keys = Keys::new(&options.prefix);
-        let inner = Inner { keys, node: Uuid::new_v4(), servers, closings, options };
+        let inner = Inner { keys, node: options.chance.uuid(), servers, closings, options };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -99,12 +115,16 @@ impl Warm {
     }
 
     /// Counts how often a breaker has closed. Whoever watches it brings Redis up to date after an outage.
-    pub fn closings(&self) -> watch::Receiver<u64> {
+    pub fn closings(&self) -> Closings {
         self.inner.closings.subscribe()
     }
 
     fn quorum(&self) -> usize {
         self.inner.servers.len() / 2 + 1
+    }
+
+    fn chance(&self) -> &Chance {
+        &self.inner.options.chance
     }
 
     fn keys(&self) -> &Keys {

@@ -303,6 +303,7 @@ impl Settings {
             sweep_every: Duration::from_secs(self.engine.sweep_seconds.into()),
             look_every: Duration::from_millis(self.engine.look_ms.into()),
             reconcile_every: Duration::from_secs(self.engine.reconcile_seconds.into()),
+            ..EngineOptions::default()
         }
     }
 

@@ -32,6 +32,8 @@ pub struct HotTier {
     slots: RwLock<FxHashMap<EventId, Arc<Slot>>>,
     uses: AtomicU64,
     gaps: Gaps,
+    /// Broken on purpose.
+    ignore_gaps: bool,
 }
 
 /// Where events were found.
@@ -80,7 +82,12 @@ impl HotTier {
             slots: RwLock::default(),
             uses: AtomicU64::new(0),
             gaps: Gaps::default(),
+            ignore_gaps: false,
         }
+    }
+
+    pub(crate) fn ignoring_gaps(self, ignore_gaps: bool) -> Self {
+        Self { ignore_gaps, ..self }
     }
 
     /// The event, loaded first if this process does not have it.
@@ -180,6 +187,9 @@ impl HotTier {
             }
             Stage::Ready(event, early) => {
                 let mut hot = event.write();
+                if self.ignore_gaps {
+                    hot.forget_gap(sequence);
+                }
                 if early.is_empty() && hot.apply(sequence, fact) {
                     return;
                 }

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::Warm;
 use super::apply::Batch;
+use super::closings::Closings;
 use super::link::Connector;
 
 /// Announcements that wait for the listener. More are dropped, and it is told so.
@@ -116,17 +117,20 @@ struct Listener {
 }
 
 impl Listener {
-    async fn run(self, mut closings: tokio::sync::watch::Receiver<u64>) {
+    async fn run(self, mut closings: Closings) {
         let mut retry = FIRST_RETRY;
         loop {
             closings.mark_unchanged();
+            // In order, so that a simulated run can be repeated. None of them is ready again and again.
             tokio::select! {
+                biased;
                 () = self.announcements.closed() => return,
-                heard = self.listen() => if heard { retry = FIRST_RETRY },
                 // After an outage an old connection may be dead without knowing it.
-                closed = closings.changed() => if closed.is_err() { return },
+                () = closings.changed() => {}
+                heard = self.listen() => if heard { retry = FIRST_RETRY },
             }
             tokio::select! {
+                biased;
                 () = self.announcements.closed() => return,
                 () = sleep(retry) => retry = (retry * 2).min(LAST_RETRY),
             }
@@ -135,16 +139,11 @@ impl Listener {
 
     /// Listens until the connection ends. `false` when there was none.
     async fn listen(&self) -> bool {
-        let connect = async {
-            let mut pubsub = self.connector.client().await?.get_async_pubsub().await?;
-            pubsub.subscribe(&self.channel).await?;
-            redis::RedisResult::Ok(pubsub)
-        };
-        let Ok(Ok(pubsub)) = timeout(self.connect_timeout * 4, connect).await else { return false };
+        let connect = self.connector.subscribe(&self.channel);
+        let Ok(Ok(mut messages)) = timeout(self.connect_timeout * 4, connect).await else { return false };
         self.tell(Announcement::Interrupted);
-        let mut messages = pubsub.into_on_message();
         while let Some(message) = messages.next().await {
-            match read(message.get_payload_bytes(), self.node) {
+            match read(&message, self.node) {
                 Some(Some(announced)) => self.tell(Announcement::Committed(announced)),
                 Some(None) => {}
                 None => {

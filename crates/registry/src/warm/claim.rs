@@ -142,10 +142,10 @@ impl Warm {
     /// Claims all the seats or none, for a few seconds: until the commit confirms the claim, or it ends.
     pub async fn claim(&self, claim: &Claim<'_>) -> Claimed {
         if claim.seats.is_empty() {
-            return Claimed::Claimed(self.receipt(claim, Uuid::new_v4(), Vec::new(), Instant::now()));
+            return Claimed::Claimed(self.receipt(claim, self.chance().uuid(), Vec::new(), Instant::now()));
         }
         let [server] = &self.inner.servers[..] else { return self.claim_by_majority(claim).await };
-        let (began, token) = (Instant::now(), Uuid::new_v4());
+        let (began, token) = (Instant::now(), self.chance().uuid());
         let answer = match self.claim_one(server, claim, token).await {
             Some(answer) => answer,
             None => vote(server, &self.claim_command(claim, token), claim).await,

@@ -2,7 +2,7 @@
 
 use redis::{FromRedisValue, Value, cmd};
 use rowlock_core::{EventId, OrgId, SeatId, Time};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::claim::{Owner, confirmed};
 use super::keys::Keys;
@@ -38,7 +38,7 @@ impl Warm {
             return Ok(answers.remove(0));
         }
         let servers = answers.len();
-        let mut known: HashMap<(u32, rowlock_core::HoldId), (WarmHold, usize)> = HashMap::new();
+        let mut known: BTreeMap<(u32, rowlock_core::HoldId), (WarmHold, usize)> = BTreeMap::new();
         for hold in answers.into_iter().flatten() {
             let owned = usize::from(hold.owner.is_some());
             let entry = known.entry((hold.held.ordinal, hold.held.hold)).or_insert((hold, 0));

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
+use futures::stream::{BoxStream, StreamExt};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
@@ -17,9 +19,10 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
     RedisError, RedisResult, Value,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, mpsc};
 
 use super::options::{WarmError, WarmMode, WarmOptions};
+use super::wire::{Wire, WireConnection};
 use super::{policy, scripts};
 
 /// Commands that may wait to be written to one connection.
@@ -31,6 +34,7 @@ const REDIRECTS: u32 = 4;
 pub(super) enum Connection {
     One(MultiplexedConnection),
     Cluster(ClusterConnection),
+    Wire(Arc<dyn WireConnection>),
 }
 
 impl Connection {
@@ -47,6 +51,7 @@ impl Connection {
                     pipeline.ignore_errors().query_async(connection).await
                 }
             },
+            Connection::Wire(connection) => connection.send(commands).await,
             // A pipeline of a cluster goes to one slot. Sent side by side, commands find their own nodes.
             Connection::Cluster(connection) => {
                 let send = |command: &&Cmd| {
@@ -74,6 +79,7 @@ enum Way {
     One(ConnectionInfo),
     Cluster(Vec<ConnectionInfo>),
     Sentinel { sentinels: Vec<ConnectionInfo>, master: String, login: RedisConnectionInfo },
+    Wire(Arc<dyn Wire>),
 }
 
 #[derive(Clone, Debug)]
@@ -147,6 +153,11 @@ fn tcp() -> TcpSettings {
 }
 
 impl Connector {
+    pub fn over(wire: Arc<dyn Wire>, options: &WarmOptions) -> Self {
+        let (connect_timeout, response_timeout) = (options.connect_timeout, options.bulk_timeout);
+        Self { name: wire.name(), way: Way::Wire(wire), connect_timeout, response_timeout }
+    }
+
     /// The address, without what is secret in it.
     pub fn name(&self) -> &str {
         &self.name
@@ -187,7 +198,8 @@ impl Connector {
                     .build()?;
                 Ok(Connection::Cluster(client.get_async_connection().await?))
             }
-            _ => {
+            Way::Wire(wire) => Ok(Connection::Wire(wire.open().await?)),
+            Way::One(_) | Way::Sentinel { .. } => {
                 let client = self.client().await?;
                 let config = AsyncConnectionConfig::new()
                     .set_connection_timeout(Some(self.connect_timeout))
@@ -199,10 +211,24 @@ impl Connector {
         }
     }
 
+    /// What is published on a channel from now on, until the connection ends.
+    pub async fn subscribe(&self, channel: &str) -> RedisResult<BoxStream<'static, Vec<u8>>> {
+        if let Way::Wire(wire) = &self.way {
+            let messages = wire.subscribe(channel).await?;
+            let next =
+                |mut messages: mpsc::Receiver<Vec<u8>>| async { Some((messages.recv().await?, messages)) };
+            return Ok(futures::stream::unfold(messages, next).boxed());
+        }
+        let mut pubsub = self.client().await?.get_async_pubsub().await?;
+        pubsub.subscribe(channel).await?;
+        Ok(pubsub.into_on_message().map(|message| message.get_payload_bytes().to_vec()).boxed())
+    }
+
     /// A client for one server that can be subscribed to. In a cluster every node passes messages on to all.
-    pub async fn client(&self) -> RedisResult<Client> {
+    async fn client(&self) -> RedisResult<Client> {
         match &self.way {
             Way::One(info) => Client::open(info.clone()),
+            Way::Wire(_) => Err((redis::ErrorKind::Client, "another wire has no client").into()),
             Way::Cluster(infos) => {
                 let mut last = None;
                 for info in infos {
@@ -236,55 +262,68 @@ enum Slot {
 
 pub(super) struct Link {
     connector: Connector,
-    slot: Arc<watch::Sender<Slot>>,
-    made: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    slot: Mutex<Slot>,
+    /// Wakes in the order of waiting: Tokio's `watch` would do it at random, and a simulated run could not be repeated.
+    changed: Notify,
+    made: AtomicU64,
 }
 
 impl Link {
     pub fn new(connector: Connector) -> Self {
-        Self { connector, slot: Arc::new(watch::Sender::new(Slot::Empty)), made: Arc::default() }
+        let shared =
+            Shared { slot: Mutex::new(Slot::Empty), changed: Notify::new(), made: AtomicU64::new(0) };
+        Self { connector, shared: Arc::new(shared) }
     }
 
     /// The connection and its number, or the reason why the attempt that was under way, or that this starts, made none.
     pub async fn get(&self) -> Result<(u64, Connection), NoConnection> {
-        if let Slot::Ready(number, connection) = &*self.slot.borrow() {
-            return Ok((*number, connection.clone()));
-        }
-        let mut watch = self.slot.subscribe();
-        let must_start = self.slot.send_if_modified(|slot| {
-            let start = matches!(slot, Slot::Empty | Slot::Failed(_));
-            if start {
-                *slot = Slot::Connecting;
+        let mut has_waited = false;
+        loop {
+            // Made before the look, so that a change between the two is not missed.
+            let changed = self.shared.changed.notified();
+            {
+                let mut slot = self.shared.slot.lock();
+                match &*slot {
+                    Slot::Ready(number, connection) => return Ok((*number, connection.clone())),
+                    Slot::Failed(error) if has_waited => return Err(error.clone()),
+                    Slot::Empty if has_waited => {
+                        return Err(NoConnection::Unreachable("the connection was given up".into()));
+                    }
+                    Slot::Empty | Slot::Failed(_) => {
+                        *slot = Slot::Connecting;
+                        self.start();
+                    }
+                    Slot::Connecting => {}
+                }
             }
-            start
+            has_waited = true;
+            changed.await;
+        }
+    }
+
+    fn start(&self) {
+        let (connector, shared) = (self.connector.clone(), Arc::clone(&self.shared));
+        let number = shared.made.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(async move {
+            let made = match connector.connect().await {
+                Ok(connection) => Slot::Ready(number, connection),
+                Err(error) => Slot::Failed(error),
+            };
+            *shared.slot.lock() = made;
+            shared.changed.notify_waiters();
         });
-        if must_start {
-            let (connector, slot) = (self.connector.clone(), Arc::clone(&self.slot));
-            let number = self.made.fetch_add(1, Ordering::Relaxed);
-            tokio::spawn(async move {
-                let made = match connector.connect().await {
-                    Ok(connection) => Slot::Ready(number, connection),
-                    Err(error) => Slot::Failed(error),
-                };
-                slot.send_replace(made);
-            });
-        }
-        let given_up = || NoConnection::Unreachable("the connection was given up".into());
-        match &*watch.wait_for(|slot| !matches!(slot, Slot::Connecting)).await.map_err(|_| given_up())? {
-            Slot::Ready(number, connection) => Ok((*number, connection.clone())),
-            Slot::Failed(error) => Err(error.clone()),
-            Slot::Empty | Slot::Connecting => Err(given_up()),
-        }
     }
 
     /// Forgets the connection of that number, or whichever there is. The next one who needs one makes a new one.
     pub fn reset(&self, number: Option<u64>) {
-        self.slot.send_if_modified(|slot| {
-            let reset = matches!(slot, Slot::Ready(now, _) if number.is_none_or(|number| number == *now));
-            if reset {
-                *slot = Slot::Empty;
-            }
-            reset
-        });
+        let mut slot = self.shared.slot.lock();
+        if matches!(&*slot, Slot::Ready(now, _) if number.is_none_or(|number| number == *now)) {
+            *slot = Slot::Empty;
+            self.shared.changed.notify_waiters();
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::breaker::BreakerOptions;
+use crate::chance::Chance;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WarmMode {
@@ -35,6 +36,7 @@ pub struct WarmOptions {
     /// How long an event stays in Redis after its last change.
     pub keep: Duration,
     pub breaker: BreakerOptions,
+    pub chance: Chance,
 }
 
 impl Default for WarmOptions {
@@ -50,6 +52,7 @@ impl Default for WarmOptions {
             grace: Duration::from_secs(60),
             keep: Duration::from_secs(24 * 60 * 60),
             breaker: BreakerOptions::default(),
+            chance: Chance::default(),
         }
     }
 }

@@ -27,6 +27,7 @@ pub(super) async fn policies(connection: &mut Connection) -> RedisResult<Vec<Str
 async fn ask(connection: &mut Connection, command: &Cmd) -> RedisResult<Vec<Value>> {
     match connection {
         Connection::One(connection) => Ok(vec![command.query_async(connection).await?]),
+        Connection::Wire(connection) => connection.send(&[command]).await?.into_iter().collect(),
         Connection::Cluster(connection) => {
             let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllNodes, None));
             match connection.route_command(command.clone(), all).await? {

@@ -7,11 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::Rng;
 use rowlock_core::SeatId;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use uuid::Uuid;
 
 use super::claim::{Claim, Claimed, Owner, Receipt, Vote, vote};
 use super::server::Path;
@@ -40,7 +38,7 @@ impl Warm {
         let mut last = Claimed::Unavailable;
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
-                let millis = rand::rng().random_range(JITTER);
+                let millis = self.chance().between(JITTER);
                 sleep(Duration::from_millis(millis)).await;
             }
             match self.attempt(claim).await {
@@ -56,7 +54,7 @@ impl Warm {
 
     /// One attempt, with a token of its own: what is left of an earlier one can't be mistaken for it.
     async fn attempt(&self, claim: &Claim<'_>) -> Attempt {
-        let (began, token) = (Instant::now(), Uuid::new_v4());
+        let (began, token) = (Instant::now(), self.chance().uuid());
         let command = self.claim_command(claim, token);
         let mut rest = self.inner.servers.iter().filter(|server| server.state() == BreakerState::Closed);
         let up = rest.clone().count();

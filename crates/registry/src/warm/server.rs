@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::closings::Bell;
 use super::link::{Connection, Connector, Link, NoConnection};
 use super::options::{WarmError, WarmOptions};
 use super::{Unavailable, scripts};
@@ -58,12 +59,7 @@ impl From<RedisError> for Trouble {
 }
 
 impl Server {
-    pub fn new(
-        connector: Connector,
-        number: usize,
-        options: &WarmOptions,
-        closings: watch::Sender<u64>,
-    ) -> Arc<Self> {
+    pub fn new(connector: Connector, number: usize, options: &WarmOptions, closings: Bell) -> Arc<Self> {
         let breaker = Breaker::new(connector.name(), number, options.breaker);
         let watch = breaker.watch();
         let server = Arc::new(Self {
@@ -136,6 +132,11 @@ impl Server {
             let answers = match connection {
                 Connection::One(mut connection) => pipeline.query_async(&mut connection).await,
                 Connection::Cluster(mut connection) => pipeline.query_async(&mut connection).await,
+                // Whoever has another wire carries out what is sent together in one go.
+                Connection::Wire(connection) => {
+                    let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
+                    connection.send(&commands).await.and_then(|answers| answers.into_iter().collect())
+                }
             };
             reset_if_down(&self.bulk, number, answers.map_err(Trouble::from))
         };
@@ -202,11 +203,7 @@ async fn send(connection: &mut Connection, commands: &[Cmd]) -> RedisResult<Vec<
 }
 
 /// Probes the server whenever its breaker has been open for long enough. Ends with the server.
-async fn probe_when_open(
-    server: Weak<Server>,
-    mut watch: watch::Receiver<BreakerState>,
-    closings: watch::Sender<u64>,
-) {
+async fn probe_when_open(server: Weak<Server>, mut watch: watch::Receiver<BreakerState>, closings: Bell) {
     while watch.wait_for(|state| *state == BreakerState::Open).await.is_ok() {
         let Some(at) = server.upgrade().map(|server| server.breaker.probe_at()) else { return };
         sleep_until(at).await;
@@ -215,7 +212,7 @@ async fn probe_when_open(
         match server.is_well().await {
             Ok(()) => {
                 pass.succeeded();
-                closings.send_modify(|closings| *closings += 1);
+                closings.ring();
             }
             Err(Trouble::Down(why) | Trouble::Refused(why)) => {
                 pass.failed(Instant::now(), &why);

@@ -6,7 +6,6 @@ use std::num::ParseIntError;
 use redis::{Cmd, FromRedisValue, Value, cmd, pipe};
 use rowlock_core::limits::MAX_SEATS_PER_EVENT;
 use rowlock_core::{AreaId, EventId, HoldId, OrgId, SeatId, Time, UserId};
-use uuid::Uuid;
 
 use super::scripts::{FINISH, FORGET};
 use super::server::{Path, Server};
@@ -130,7 +129,7 @@ impl Warm {
         let known = self.holds(org, event.event).await?;
         self.restore(org, event.event, event.sequence, now, &event.held).await?;
         let base = self.keys().base(org, event.event);
-        let aside = format!("{base}seat_holds:{}", Uuid::new_v4());
+        let aside = format!("{base}seat_holds:{}", self.chance().uuid());
         for chunk in event.held.chunks(CHUNK) {
             let mut add = cmd("ZADD");
             add.arg(&aside);
@@ -329,6 +328,8 @@ fn from_redis(bytes: &[u8], seats: u32) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]

@@ -111,7 +111,7 @@ async fn with_two_of_three_killed_nobody_is_refused_by_redis() {
     eventually("the lonely vote is given back", async || copies(&servers, 1) == 0).await;
     let mut closings = warm.closings();
     all(&servers)[1].start_again().unwrap();
-    tokio::time::timeout(PATIENCE, closings.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, closings.changed()).await.unwrap();
     claimed(claim(&warm, "ada", &[1]).await);
 }
 
@@ -131,7 +131,7 @@ async fn commits_are_followed_with_one_of_three_dead() {
     // It comes back with nothing and is the first to be asked, but others know more.
     let mut closings = warm.closings();
     all(&servers)[0].start_again().unwrap();
-    tokio::time::timeout(PATIENCE, closings.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, closings.changed()).await.unwrap();
     assert_eq!(book.loaded(&warm).await, Some(book.stored().await));
     warm.save(book.stage.org, &book.stored().await, book.now()).await.unwrap();
     eventually("its claims", async || {
