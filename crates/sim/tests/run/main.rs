@@ -1,0 +1,6 @@
+//! The simulator: it repeats itself, finds nothing in what is whole, and finds everything that is broken on purpose.
+
+mod conformance;
+mod mutations;
+mod real_redis;
+mod seeds;
