@@ -91,7 +91,7 @@ impl Author {
             26 => self.script(2, &[self.seat()], &[format!(r#"{{"hold":"{}""#, self.hold())]),
             27 => self.script(3, &[self.seat(), self.seat()], &[self.value(), self.value()]),
             28 => self.script(4, &[self.seat()], &[a, self.value(), "900000".into()]),
-            29 => self.words(&["SET", &self.seat(), &self.value()]),
+            29 => self.words(&["SET", &self.seat(), &self.value(), "NX", "PX", "900000"]),
             30 if self.dice.permille(200) => self.script(6, &["base:".into()], &[String::new()]),
             31 if self.dice.permille(200) => {
                 let counters = ["available", "6", "held", "0", "sold", "0", "blocked", "0"].map(str::to_owned);
@@ -112,7 +112,7 @@ impl Author {
 
     /// One or two facts: the next, one from before, or one that comes too early.
     fn apply(&mut self) -> Words {
-        let mut args: Words = [PREFIX, "60000", "20", "3", "900000"].map(str::to_owned).to_vec();
+        let mut args: Words = [PREFIX, "20", "3", "900000"].map(str::to_owned).to_vec();
         for _ in 0..self.dice.between(1..=2) {
             let sequence = match self.dice.index(5) {
                 0 => self.sequence + 2,
@@ -122,13 +122,12 @@ impl Author {
                     self.sequence
                 }
             };
-            let kinds = ["take", "more", "move", "free", "expire", "sell", "cancel", "block", "unblock", "other", "area"];
+            let kinds = ["take", "more", "move", "free", "sell", "cancel", "block", "unblock", "other", "area"];
             let (kind, hold) = (*self.dice.pick(&kinds), self.hold());
             let head = format!(r#"{{"hold":"{hold}","user":"ann""#);
-            let seats = format!("{},{}", self.dice.index(3), 3 + self.dice.index(3));
-            let more = if kind == "take" { "5 web".into() } else { (*self.dice.pick(&["", "ended"])).to_owned() };
-            let ten = [&sequence.to_string(), kind, &hold, "ann", &head, "900000", "7", &seats, "floor=2", &more];
-            args.extend(ten.map(str::to_owned));
+            let seats = format!("{:08x}{:08x}", self.dice.index(3), 3 + self.dice.index(3));
+            let nine = [&sequence.to_string(), kind, &hold, "ann", &head, "900000", "7", &seats, "floor=2"];
+            args.extend(nine.map(str::to_owned));
         }
         self.script(0, &["base:".into()], &args)
     }

@@ -311,6 +311,10 @@ impl Db {
 
     fn set(&mut self, key: &[u8], value: &[u8], options: &[Bytes]) -> Answer {
         let word = |option: &Bytes| text(option).to_ascii_uppercase();
+        let (only_if_missing, options) = match options {
+            [first, rest @ ..] if word(first) == "NX" => (true, rest),
+            _ => (false, options),
+        };
         let ends_at = match options {
             [] => None,
             [option, millis] if word(option) == "PX" => Some(self.now + integer(millis)?),
@@ -319,6 +323,9 @@ impl Db {
         };
         if matches!(options, [_, millis] if integer(millis)? <= 0) {
             return wrong("ERR invalid expire time in 'set' command");
+        }
+        if only_if_missing && self.get(key).is_some() {
+            return Ok(Value::Nil);
         }
         if ends_at.is_some_and(|at| at <= self.now) {
             self.entries.remove(key);
