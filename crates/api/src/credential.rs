@@ -57,8 +57,9 @@ pub(crate) struct Claims {
     #[serde(default)]
     pub scope: String,
     pub exp: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nbf: Option<u64>,
+    /// Always, when it does not say.
+    #[serde(default)]
+    pub nbf: u64,
 }
 
 #[derive(Serialize)]
@@ -89,7 +90,7 @@ pub fn sign_token(
         org: org.to_string(),
         scope,
         exp: now.saturating_add(ttl.as_secs()),
-        nbf: Some(now),
+        nbf: now,
     };
     let signed = Signed { claims, iat: now, iss: issuer, aud: audience };
     let key = jsonwebtoken::EncodingKey::from_secret(secret);

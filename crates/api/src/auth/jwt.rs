@@ -24,6 +24,19 @@ pub struct Token {
     not_before: u64,
 }
 
+impl Token {
+    fn check_times(&self, now: Time) -> Result<(), Problem> {
+        let now = now.millis().max(0) as u64 / 1000;
+        if now >= self.expires.saturating_add(TOKEN_LEEWAY_SECONDS) {
+            return Err(Problem::unauthenticated("the token has expired"));
+        }
+        if now.saturating_add(TOKEN_LEEWAY_SECONDS) < self.not_before {
+            return Err(Problem::unauthenticated("the token is not valid yet"));
+        }
+        Ok(())
+    }
+}
+
 /// Checks tokens against the keys of the configuration. Each key has exactly one algorithm: a token can't choose how
 /// it is checked.
 pub struct Verifier {
@@ -76,28 +89,23 @@ impl Verifier {
         Ok(Self { keys, seen: RwLock::default() })
     }
 
+    /// `now` is the truth's: a node whose own clock is wrong believes the same tokens as all the others.
     pub fn verify(&self, text: &str, now: Time) -> Result<Arc<Token>, Problem> {
         let seen = self.seen.read().get(text).cloned();
-        let token = match seen {
-            Some(token) => token,
-            None => {
-                let token = Arc::new(self.check(text)?);
-                let mut seen = self.seen.write();
-                if seen.len() >= MAX_CACHED_TOKENS {
-                    seen.clear();
-                }
-                seen.insert(text.into(), Arc::clone(&token));
-                token
+        if let Some(token) = seen {
+            let in_time = token.check_times(now);
+            if in_time.is_err() {
+                self.seen.write().remove(text);
             }
-        };
-        let now = now.millis().max(0) as u64 / 1000;
-        if now >= token.expires.saturating_add(TOKEN_LEEWAY_SECONDS) {
-            self.seen.write().remove(text);
-            return Err(Problem::unauthenticated("the token has expired"));
+            return in_time.map(|()| token);
         }
-        if now.saturating_add(TOKEN_LEEWAY_SECONDS) < token.not_before {
-            return Err(Problem::unauthenticated("the token is not valid yet"));
+        let token = Arc::new(self.check(text)?);
+        token.check_times(now)?;
+        let mut seen = self.seen.write();
+        if seen.len() >= MAX_CACHED_TOKENS {
+            seen.clear();
         }
+        seen.insert(text.into(), Arc::clone(&token));
         Ok(token)
     }
 
@@ -105,25 +113,13 @@ impl Verifier {
         let refused = || Problem::unauthenticated("the token is not valid");
         let header = jsonwebtoken::decode_header(text).map_err(|_| refused())?;
         let key = self.key(header.alg, header.kid.as_deref()).ok_or_else(refused)?;
-        let claims = jsonwebtoken::decode::<Claims>(text, &key.decoding, &key.validation)
-            .map_err(|error| match error.kind() {
-                jsonwebtoken::errors::ErrorKind::ExpiredSignature => {
-                    Problem::unauthenticated("the token has expired")
-                }
-                _ => refused(),
-            })?
-            .claims;
+        let decoded = jsonwebtoken::decode::<Claims>(text, &key.decoding, &key.validation);
+        let claims = decoded.map_err(|_| refused())?.claims;
         let org = claims.org.parse().map_err(|_| refused())?;
         let user = UserId::new(&claims.sub).map_err(|_| refused())?;
         // Words of other systems, such as openid, are none of ours.
         let scopes = claims.scope.split_ascii_whitespace().filter_map(|word| word.parse::<Scope>().ok());
-        Ok(Token {
-            org,
-            user,
-            scopes: scopes.collect(),
-            expires: claims.exp,
-            not_before: claims.nbf.unwrap_or(0),
-        })
+        Ok(Token { org, user, scopes: scopes.collect(), expires: claims.exp, not_before: claims.nbf })
     }
 
     /// The key that a token names, or the only one of its algorithm when it names none.
@@ -143,8 +139,9 @@ impl Verifier {
 impl Key {
     fn new(id: Option<String>, algorithm: Algorithm, decoding: DecodingKey, options: &JwtOptions) -> Self {
         let mut validation = Validation::new(algorithm);
-        validation.leeway = TOKEN_LEEWAY_SECONDS;
-        validation.validate_nbf = true;
+        // The library would ask the clock of this node. Times are checked by [`Token::check_times`].
+        validation.validate_exp = false;
+        validation.validate_nbf = false;
         validation.set_issuer(&[&options.issuer]);
         validation.set_audience(&[&options.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
@@ -185,4 +182,84 @@ fn public_key(jwk: &Jwk, options: &JwtOptions) -> Result<Key, OptionsError> {
         return Err(invalid("its alg is not one of its key type"));
     }
     Ok(Key::new(jwk.common.key_id.clone(), algorithm, decoding, options))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::credential::sign_token;
+
+    const SECRET: &[u8] = b"a secret of more than thirty-two bytes";
+    /// Far from the clock of any machine that runs this.
+    const THEN: u64 = 1_000_000_000;
+
+    fn verifier() -> Verifier {
+        let (issuer, audience) = ("issuer".to_owned(), "audience".to_owned());
+        let secret = Some(SECRET.to_vec());
+        Verifier::new(&JwtOptions { issuer, audience, hs256_secret: secret, jwks: None }).unwrap()
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::from_millis(seconds as i64 * 1000)
+    }
+
+    fn org() -> OrgId {
+        OrgId::from_uuid(uuid::Uuid::from_u128(7))
+    }
+
+    /// A good token for a minute from [`THEN`] on, with one claim changed or, for null, left as null.
+    fn with(name: &str, value: Value) -> String {
+        let mut claims = json!({
+            "sub": "ann", "org": org().to_string(), "iss": "issuer", "aud": "audience",
+            "nbf": THEN, "exp": THEN + 60,
+        });
+        claims[name] = value;
+        let key = jsonwebtoken::EncodingKey::from_secret(SECRET);
+        jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap()
+    }
+
+    #[test]
+    fn only_the_clock_that_is_given_decides() {
+        let verifier = verifier();
+        let user = UserId::new("ann").unwrap();
+        let (scopes, minute) = ([Scope::Read].into_iter().collect(), Duration::from_secs(60));
+        let token = sign_token(SECRET, "issuer", "audience", org(), &user, scopes, minute, at(THEN));
+        // Twice each: first as one that was never seen, then as one that is known.
+        for good in [THEN - TOKEN_LEEWAY_SECONDS, THEN, THEN + 60 + TOKEN_LEEWAY_SECONDS - 1] {
+            for verifier in [&verifier, &self::verifier()] {
+                assert_eq!(verifier.verify(&token, at(good)).unwrap().user, user, "{good}");
+            }
+        }
+        for bad in [0, THEN - TOKEN_LEEWAY_SECONDS - 1, THEN + 60 + TOKEN_LEEWAY_SECONDS, u64::from(u32::MAX)]
+        {
+            for verifier in [&verifier, &self::verifier()] {
+                assert!(verifier.verify(&token, at(bad)).is_err(), "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_numbers_and_an_end_is_needed() {
+        let verifier = verifier();
+        assert!(verifier.verify(&with("nbf", json!(0)), at(THEN)).is_ok());
+        for (name, value) in [
+            ("exp", Value::Null),
+            ("exp", json!("9999999999")),
+            ("exp", json!(-1)),
+            ("exp", json!(0)),
+            ("nbf", Value::Null),
+            ("nbf", json!("0")),
+            ("nbf", json!(-1)),
+            ("nbf", json!(u64::MAX)),
+        ] {
+            let token = with(name, value);
+            assert!(verifier.verify(&token, at(THEN)).is_err(), "{name} in {token}");
+        }
+        // The latest end there is must not run over.
+        assert!(verifier.verify(&with("exp", json!(u64::MAX)), at(THEN)).is_ok());
+    }
 }

@@ -1,8 +1,12 @@
 //! Nodes whose clocks are wrong. The clock of Postgres decides, so nothing changes.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::house::{House, Setup, Warm};
+use rowlock_api::credential::sign_token;
+use rowlock_core::org::Scope;
+use rowlock_core::{Time, UserId};
+
+use crate::house::{House, SECRET, Setup, Warm};
 
 fn faketime() -> String {
     let found = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
@@ -42,5 +46,31 @@ async fn five_minutes_off_in_both_directions() {
         assert_eq!(house.client(node).confirm("bob", &hold).await.unwrap().0, 201);
     }
     assert_eq!(house.facts("SEAT-HOLD-EXPIRED"), 3);
+    tokens_live_by_the_same_clock(&house).await;
     house.assert_well().await;
+}
+
+/// Tokens for a minute: one that begins now, one that is over and one that is still to come. To the node that is ahead
+/// the first would be over and the last good; to the one behind the first would be still to come and the one before
+/// good.
+async fn tokens_live_by_the_same_clock(house: &House) {
+    let org = house.client(0).bare("/api/admin/org").await.unwrap().1["org_id"].as_str().unwrap().to_owned();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
+    let path = format!("/api/events/{}", house.event);
+    for (offset, status) in [(0, 200), (-300, 401), (300, 401)] {
+        let token = sign_token(
+            SECRET.as_bytes(),
+            "rowlock",
+            "rowlock",
+            org.parse().unwrap(),
+            &UserId::new("ann").unwrap(),
+            [Scope::Read].into_iter().collect(),
+            Duration::from_secs(60),
+            Time::from_millis(now + offset * 1000),
+        );
+        for node in 0..3 {
+            let answer = house.client(node).with_key(&token).bare(&path).await.unwrap();
+            assert_eq!(answer.0, status, "a token from {offset} s on, through {node}: {}", answer.1);
+        }
+    }
 }

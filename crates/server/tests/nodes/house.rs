@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::support::{self, Client, seat, text};
 
-const SECRET: &str = "a secret that all the nodes of a test share";
+pub const SECRET: &str = "a secret that all the nodes of a test share";
 
 /// What is behind the nodes.
 pub enum Warm {
