@@ -21,6 +21,7 @@ const ISSUER: &str = "bench";
 const AUDIENCE: &str = "rowlock";
 const LIMITS: Limits = Limits {
     header_timeout: Duration::from_secs(10),
+    write_timeout: Duration::from_secs(10),
     max_connections: 10_000,
     drain: Duration::from_secs(1),
 };

@@ -1,5 +1,7 @@
 //! Accepting connections and ending them in an orderly way.
 
+mod patience;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::Service;
 
+use self::patience::Patience;
+
 /// After a failed accept, which mostly means that no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -24,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Limits {
     /// How long the head of a request may take. Without it, a client that sends a byte a minute keeps its place.
     pub header_timeout: Duration,
+    /// How long a client may leave its answer unread.
+    pub write_timeout: Duration,
     pub max_connections: usize,
     /// How long requests in flight may take once the server stops.
     pub drain: Duration,
@@ -54,7 +60,8 @@ pub async fn serve(
         };
         let router = router.clone();
         let service = service_fn(move |request| answer(router.clone(), request, address));
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        let stream = TokioIo::new(Patience::new(stream, limits.write_timeout));
+        let connection = graceful.watch(http.serve_connection(stream, service));
         tokio::spawn(async move {
             // An error here is the client's going away or its bad HTTP: nothing that an operator can act on.
             if let Err(error) = connection.await {

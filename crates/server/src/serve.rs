@@ -83,6 +83,7 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
 
     let limits = Limits {
         header_timeout: Duration::from_millis(settings.http.header_timeout_ms.into()),
+        write_timeout: Duration::from_millis(settings.http.write_timeout_ms.into()),
         max_connections: settings.http.max_connections as usize,
         drain: Duration::from_secs(settings.server.drain_seconds.into()),
     };

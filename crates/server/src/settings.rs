@@ -75,6 +75,7 @@ pub struct Http {
     pub body_bytes: u32,
     pub request_timeout_ms: u32,
     pub header_timeout_ms: u32,
+    pub write_timeout_ms: u32,
     pub json_depth: u32,
     pub max_connections: u32,
     pub trusted_proxies: Vec<String>,
@@ -160,6 +161,7 @@ impl Default for Http {
             body_bytes: limits.body_bytes as u32,
             request_timeout_ms: limits.request_timeout.as_millis() as u32,
             header_timeout_ms: 30_000,
+            write_timeout_ms: 30_000,
             json_depth: limits.json_depth as u32,
             max_connections: 10_000,
             trusted_proxies: Vec::new(),
@@ -285,6 +287,7 @@ impl Settings {
             ("http.body_bytes", http.body_bytes, 1024, 64 * 1024 * 1024),
             ("http.request_timeout_ms", http.request_timeout_ms, 100, 600_000),
             ("http.header_timeout_ms", http.header_timeout_ms, 100, 600_000),
+            ("http.write_timeout_ms", http.write_timeout_ms, 100, 600_000),
             ("http.json_depth", http.json_depth, 4, 128),
             ("http.max_connections", http.max_connections, 1, 1_000_000),
         ] {

@@ -1,0 +1,92 @@
+//! Clients that ask for much and take little of it.
+
+mod support;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use support::{Server, demo, text};
+
+/// Far longer than a write may wait here, far shorter than a place may be lost.
+const SOON: Duration = Duration::from_secs(15);
+
+struct Stadium {
+    server: Server,
+    /// The whole map of 100,000 seats: more than the buffers of two sockets take.
+    map: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Stadium {
+    /// With room for one connection, so that whoever keeps its place keeps everybody out.
+    fn open(write_timeout_ms: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = support::rowlock();
+        command
+            .args(["serve", "--demo", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
+            .env("ROWLOCK__HTTP__MAX_CONNECTIONS", "1")
+            .env("ROWLOCK__HTTP__WRITE_TIMEOUT_MS", write_timeout_ms.to_string());
+        let server = Server::spawn(&mut command);
+        let demo = demo(folder.path());
+        let (event, key) = (demo["events"][1]["id"].as_str().unwrap(), demo["admin_key"].as_str().unwrap());
+        let map = format!(
+            "GET /api/events/{event}/seats HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+        );
+        Self { server, map, _folder: folder }
+    }
+
+    fn ask(&self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.server.url.strip_prefix("http://").unwrap()).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    fn first_line(&self, request: &str) -> Result<String, ErrorKind> {
+        let mut start = [0; 15];
+        self.ask(request).read_exact(&mut start).map_err(|error| error.kind())?;
+        Ok(String::from_utf8(start.to_vec()).unwrap())
+    }
+}
+
+/// How long an answer is, head and body, by its first bytes.
+fn length(start: &[u8]) -> usize {
+    let head = start.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    let lines = std::str::from_utf8(&start[..head]).unwrap().to_lowercase();
+    let body = lines.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap();
+    head + body.trim().parse::<usize>().unwrap()
+}
+
+#[test]
+fn a_client_that_does_not_read_its_answer_loses_its_place() {
+    let stadium = Stadium::open(300);
+    let mut deaf = stadium.ask(&stadium.map);
+    // It has begun: what it does not take is stuck.
+    assert_eq!(deaf.read(&mut [0; 1]).unwrap(), 1);
+    let livez = "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    assert_eq!(stadium.first_line(livez).as_deref(), Ok("HTTP/1.1 200 OK"), "its place is not given back");
+    // And the answer is not kept for it in the system's buffers either.
+    let mut rest = Vec::new();
+    let ended = deaf.read_to_end(&mut rest).map_err(|error| error.kind());
+    assert_eq!(ended, Err(ErrorKind::ConnectionReset), "after {} bytes", rest.len());
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_all_of_it() {
+    const LIMIT: u32 = 500;
+    let stadium = Stadium::open(LIMIT);
+    let mut slow = stadium.ask(&stadium.map);
+    let (mut read, mut whole, begun) = (0, None, Instant::now());
+    let mut buffer = vec![0; 1024 * 1024];
+    while whole.is_none_or(|whole| read < whole) {
+        std::thread::sleep(Duration::from_millis(100));
+        let n = slow.read(&mut buffer).unwrap();
+        assert_ne!(n, 0, "it was cut off after {read} bytes");
+        read += n;
+        whole = whole.or_else(|| Some(length(&buffer[..n])));
+    }
+    assert_eq!(Some(read), whole);
+    let took = begun.elapsed();
+    assert!(took > Duration::from_millis(2 * u64::from(LIMIT)), "{read} bytes in {took:?} is not slow");
+}
