@@ -52,8 +52,12 @@ const MUST_HAPPEN: [&str; 30] = [
     "UnknownSeats",
 ];
 
-/// Plays random cases, `least` steps or more in all.
-fn agree(least: u64, in_batches: bool) {
+/// Plays random cases, `steps` steps or more in all. `ROWLOCK_MODEL_STEPS` makes it fewer, for those who run it again and
+/// again; then it may not meet everything.
+fn agree(steps: u64, in_batches: bool) {
+    let fewer = std::env::var("ROWLOCK_MODEL_STEPS").ok().and_then(|text| text.parse().ok());
+    let least = fewer.map_or(steps, |fewer: u64| fewer.min(steps));
+    let is_whole = least == steps;
     // Cases are of all lengths, so half the longest on average; some more to be sure.
     let cases = (least / (LONGEST_CASE as u64 / 2) * 11 / 10) as u32;
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
@@ -76,9 +80,9 @@ fn agree(least: u64, in_batches: bool) {
     }
     let total = total.into_inner();
     let steps: u64 = total.values().sum();
-    assert!(steps >= least, "only {steps} steps");
+    assert!(steps >= least || !is_whole, "only {steps} steps");
     let missing: Vec<&str> = MUST_HAPPEN.into_iter().filter(|kind| !total.contains_key(*kind)).collect();
-    assert!(missing.is_empty(), "never happened: {missing:?} in {total:?}");
+    assert!(missing.is_empty() || !is_whole, "never happened: {missing:?} in {total:?}");
     println!("{total:#?}");
 }
 
