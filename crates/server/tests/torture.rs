@@ -1,0 +1,54 @@
+//! Five minutes of `rowlock-sim torture`, and a look at whether it can fail. It lives here because only here the
+//! binary under test is surely the one that was just built.
+
+use std::collections::BTreeSet;
+
+use rowlock_sim::torture::audit::Check;
+use rowlock_sim::torture::sabotage::Broken;
+use rowlock_sim::torture::{Options, run};
+
+fn options(minutes: f64) -> Options {
+    Options {
+        minutes,
+        seed: None,
+        nodes: 3,
+        buyers: 8,
+        server: Some(env!("CARGO_BIN_EXE_rowlock").into()),
+        // Other tests run at the same time, and go first.
+        nice: 10,
+        grace: 30,
+        json: None,
+        broken: Vec::new(),
+    }
+}
+
+#[test]
+fn five_minutes() {
+    let report = run(&options(5.0)).unwrap_or_else(|failed| panic!("{failed}"));
+    println!("{report}");
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.fault_count() >= 10, "there was hardly any trouble: {report}");
+    for name in ["hold", "hold any", "confirm", "cancel", "release", "heartbeat", "checkout"] {
+        let outcomes = &report.operations[name];
+        let done: usize = ["200", "201"].iter().filter_map(|status| outcomes.get(*status)).sum();
+        assert!(done > 0, "there was never a {name}: {report}");
+    }
+    assert!(report.looked.seat_operations > 200, "hardly anything happened: {report}");
+}
+
+/// A store whose compare-and-set does not compare, that loses a booking and a row of its journal: each of them is found
+/// by the check that is there for it.
+#[test]
+fn a_store_that_breaks_its_promises_is_found() {
+    let broken = vec![Broken::SeatCas, Broken::Booking, Broken::Journal];
+    let report = run(&Options { broken, ..options(0.75) }).unwrap_or_else(|failed| panic!("{failed}"));
+    println!("{report}");
+    let found: BTreeSet<Check> = report.violations.iter().map(|violation| violation.check).collect();
+    for check in [Check::Order, Check::Bookings, Check::Journal, Check::Verify] {
+        assert!(found.contains(&check), "{check:?} has not noticed: {report}");
+    }
+    // It was asked for, so it need not be kept.
+    if let Some(folder) = &report.kept {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}
