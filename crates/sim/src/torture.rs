@@ -151,7 +151,9 @@ pub fn run(options: &Options) -> Result<Report, Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     let mut report = runtime.block_on(torture(options, &server, folder.path()))?;
     if !report.violations.is_empty() {
-        report.kept = Some(folder.keep().display().to_string());
+        let folder = folder.keep();
+        std::fs::write(folder.join("report.json"), serde_json::to_string_pretty(&report)?)?;
+        report.kept = Some(folder.display().to_string());
     }
     if let Some(file) = &options.json {
         std::fs::write(file, serde_json::to_string_pretty(&report)?)?;

@@ -5,8 +5,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::audit::{Looked, Recovery, Violation};
+use super::audit::{Check, Looked, Recovery, Violation};
 use super::history::History;
+
+/// Violations of a kind that are shown to people. Programs get all of them.
+const SHOWN: usize = 4;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -68,8 +71,17 @@ impl fmt::Display for Report {
             f,
             "checked: {seat_operations} operations on seats, {bookings} bookings, {holds} holds, {maps} maps, {facts} facts"
         )?;
+        let mut by_check: BTreeMap<Check, Vec<&str>> = BTreeMap::new();
         for Violation { check, what } in &self.violations {
-            writeln!(f, "violation ({check:?}): {what}")?;
+            by_check.entry(*check).or_default().push(what);
+        }
+        for (check, found) in by_check {
+            for what in found.iter().take(SHOWN) {
+                writeln!(f, "violation ({check:?}): {what}")?;
+            }
+            if let more @ 1.. = found.len().saturating_sub(SHOWN) {
+                writeln!(f, "violation ({check:?}): and {more} more")?;
+            }
         }
         match self.violations.len() {
             0 => writeln!(f, "no violations"),

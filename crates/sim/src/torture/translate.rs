@@ -234,3 +234,111 @@ impl Translation {
         self.say(when, &seats, act);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::wgl::{Verdict, check};
+    use super::*;
+
+    const SECOND: Time = 1_000_000;
+
+    /// One intention with its attempts: when each was made and answered, in seconds, and with what.
+    type Told = (u32, What, bool, Vec<(Time, Time, Said)>);
+
+    fn history(told: Vec<Told>) -> History {
+        let mut history = History::default();
+        for (id, (user, what, keyed, attempts)) in (0..).zip(told) {
+            history.intents.push(Intent { id, user, what, key: keyed.then(|| format!("key-{id}")) });
+            for (i, (invoked, completed, said)) in attempts.into_iter().enumerate() {
+                history.attempts.push(Attempt {
+                    intent: id,
+                    request_id: format!("{id}-{i}"),
+                    node: 0,
+                    invoked: invoked * SECOND,
+                    completed: completed * SECOND,
+                    took_millis: 0,
+                    patience_millis: 0,
+                    said,
+                });
+            }
+        }
+        history
+    }
+
+    fn verdict(told: Vec<Told>, journal: &[Entry]) -> bool {
+        let translation = translate(&history(told), journal, 1);
+        check(&translation.seats[0], 1_000) == Verdict::Linearizable
+    }
+
+    fn want(cart: &str) -> What {
+        What::Hold { cart: cart.into(), seats: vec![0], areas: 0 }
+    }
+
+    fn held(hold: &str, until: Time) -> Said {
+        let said = HoldSaid {
+            hold: hold.into(),
+            status: "active".into(),
+            cart: String::new(),
+            seats: vec![0],
+            areas: 0,
+            created_at: 0,
+            expires_at: until * SECOND,
+            booking: None,
+            elsewhere: Vec::new(),
+        };
+        Said::Answered { status: 201, answer: Answer::Hold(said), text: None }
+    }
+
+    fn taken() -> Said {
+        let answer = Answer::Refusal { code: "seats_taken".into(), conflicts: vec![0] };
+        Said::Answered { status: 409, answer, text: None }
+    }
+
+    fn lost() -> Said {
+        Said::Lost("no answer".into())
+    }
+
+    fn one(user: u32, from: Time, to: Time, said: Said) -> Told {
+        (user, want(""), true, vec![(from, to, said)])
+    }
+
+    #[test]
+    fn two_grants_of_one_seat_have_no_order() {
+        assert!(verdict(vec![one(1, 0, 1, held("a", 10)), one(2, 9, 11, held("b", 20))], &[]));
+        assert!(!verdict(vec![one(1, 0, 1, held("a", 10)), one(2, 2, 3, held("b", 20))], &[]));
+    }
+
+    #[test]
+    fn the_attempts_of_a_key_are_one_operation() {
+        let first = (1, want(""), true, vec![(0, 2, lost()), (4, 5, held("a", 50))]);
+        // It may have happened before the second attempt was made.
+        assert!(verdict(vec![first, one(2, 2, 3, taken())], &[]));
+        assert!(!verdict(vec![one(1, 4, 5, held("a", 50)), one(2, 2, 3, taken())], &[]));
+    }
+
+    #[test]
+    fn a_lost_grant_happened_when_the_journal_says_so() {
+        let told = || vec![one(1, 0, 1, lost()), one(2, 2, 3, taken())];
+        assert!(!verdict(told(), &[]));
+        let data = json!({"id": "a", "seats": [{"ordinal": 0}], "expires_at": 50_000});
+        let entry = Entry { sequence: 1, kind: "SEAT-HOLD-CREATED".into(), request_id: "0-0".into(), data };
+        assert!(verdict(told(), &[entry]));
+    }
+
+    #[test]
+    fn a_lost_release_may_have_happened() {
+        let release = What::Release { hold: "a".into(), seats: vec![0], only: Vec::new() };
+        let told = |second: Told| vec![one(1, 0, 1, held("a", 50)), second, one(2, 5, 6, held("b", 50))];
+        assert!(verdict(told((1, release.clone(), false, vec![(2, 3, lost())])), &[]));
+        assert!(!verdict(told((1, release, false, vec![(7, 8, lost())])), &[]));
+    }
+
+    #[test]
+    fn a_refusal_from_memory_says_nothing() {
+        let unkeyed = (2, want(""), false, vec![(2, 3, taken())]);
+        assert!(verdict(vec![unkeyed], &[]));
+        assert!(!verdict(vec![one(2, 2, 3, taken())], &[]));
+    }
+}
