@@ -4,8 +4,6 @@ mod answers;
 mod final_state;
 mod times;
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 
 use super::faults::Inflicted;
@@ -14,7 +12,7 @@ use super::house::{House, SEATS};
 use super::journal::{self, Entry, Replay};
 use super::seat::Time;
 use super::translate::translate;
-use super::wgl::{self, Verdict};
+use super::wgl::{self, Operation, Verdict};
 use super::{Failed, Limits};
 
 pub use final_state::settle;
@@ -114,28 +112,25 @@ impl Audit<'_> {
         let mut count = 0;
         for (seat, operations) in translation.seats.iter().enumerate() {
             count += operations.len();
-            match wgl::check(operations, SEARCH_LIMIT) {
-                Verdict::Linearizable => {}
-                Verdict::Undecided => {
-                    let what = format!("seat {seat}: the search for an order was too long");
-                    found.push(Violation::new(Check::Order, what));
-                }
+            // One intention may say several things of a seat, so the search gets numbers of its own.
+            let numbered: Vec<Operation> =
+                (0..).zip(operations).map(|(tag, operation)| Operation { tag, ..*operation }).collect();
+            let show = |tags: &[u32]| {
+                let lines = tags.iter().filter_map(|tag| operations.get(*tag as usize));
+                lines.map(|line| format!("\n    {line:?}")).collect::<String>()
+            };
+            let what = match wgl::check(&numbered, SEARCH_LIMIT) {
+                Verdict::Linearizable => continue,
+                Verdict::Undecided => format!("seat {seat}: the search for an order was too long"),
                 Verdict::Impossible { order, stuck, seat: state } => {
-                    let tags: HashMap<u32, &wgl::Operation> =
-                        operations.iter().map(|operation| (operation.tag, operation)).collect();
-                    let show = |tags_of: &[u32]| {
-                        let lines = tags_of.iter().filter_map(|tag| tags.get(tag));
-                        lines.map(|line| format!("\n    {line:?}")).collect::<String>()
-                    };
-                    let last = &order[order.len().saturating_sub(6)..];
-                    let what = format!(
-                        "seat {seat}: no order explains what was said.\n  it is {state:?}\n  after{}\n  and none of these can follow{}",
-                        show(last),
-                        show(&stuck)
-                    );
-                    found.push(Violation::new(Check::Order, what));
+                    let last = show(&order[order.len().saturating_sub(6)..]);
+                    let stuck = show(&stuck);
+                    format!(
+                        "seat {seat}: no order explains what was said.\n  it is {state:?}\n  after{last}\n  and none of these can follow{stuck}"
+                    )
                 }
-            }
+            };
+            found.push(Violation::new(Check::Order, what));
         }
         count
     }
