@@ -36,15 +36,25 @@ fn five_minutes() {
     assert!(report.looked.seat_operations > 200, "hardly anything happened: {report}");
 }
 
-/// A store whose compare-and-set does not compare, that loses a booking and a row of its journal: each of them is found
-/// by the check that is there for it.
+/// A store whose compare-and-set does not compare, that loses a booking and facts and revives a hold, and a node that
+/// dies by itself: each is found by the check that is there for it.
 #[test]
-fn a_store_that_breaks_its_promises_is_found() {
-    let broken = vec![Broken::SeatCas, Broken::Booking, Broken::Journal];
+fn broken_promises_are_found() {
+    let broken = vec![Broken::SeatCas, Broken::Booking, Broken::Hold, Broken::Journal, Broken::Node];
     let report = run(&Options { broken, ..options(0.75) }).unwrap_or_else(|failed| panic!("{failed}"));
     println!("{report}");
     let found: BTreeSet<Check> = report.violations.iter().map(|violation| violation.check).collect();
-    for check in [Check::Order, Check::Bookings, Check::Journal, Check::Verify] {
+    let should = [
+        Check::Order,
+        Check::Bookings,
+        Check::Holds,
+        Check::Journal,
+        Check::Maps,
+        Check::Tiers,
+        Check::Verify,
+        Check::Processes,
+    ];
+    for check in should {
         assert!(found.contains(&check), "{check:?} has not noticed: {report}");
     }
     // It was asked for, so it need not be kept.

@@ -285,13 +285,7 @@ async fn trouble(
         let names: Vec<String> = faults.iter().map(ToString::to_string).collect();
         bar.set_position(began.elapsed().as_secs());
         bar.set_message(format!("{} requests, {}", venue.recorder.attempts(), names.join(" and ")));
-        for (number, node) in house.nodes.iter().enumerate() {
-            if node.has_died() {
-                let what = format!("node {number} ended by itself before: {}", names.join(" and "));
-                found.push(Violation::new(Check::Processes, what));
-                blocking(house, move |house| house.nodes[number].start()).await?;
-            }
-        }
+        bury(house, &names.join(" and "), found).await?;
         let mut broken = [Vec::new(), Vec::new()];
         let [one, two] = &mut broken;
         let second = async {
@@ -308,8 +302,23 @@ async fn trouble(
         }
     };
     bar.finish_and_clear();
+    bury(house, "the end", found).await?;
     stop.store(true, Ordering::Relaxed);
     result.map(|()| all)
+}
+
+/// Starts nodes again that nobody has killed, and says so.
+async fn bury(house: &Arc<House>, before: &str, found: &mut Vec<Violation>) -> Result<(), Failed> {
+    for (number, node) in house.nodes.iter().enumerate() {
+        if node.has_died() {
+            found.push(Violation::new(
+                Check::Processes,
+                format!("node {number} ended by itself before: {before}"),
+            ));
+            blocking(house, move |house| house.nodes[number].start()).await?;
+        }
+    }
+    Ok(())
 }
 
 fn progress(time: Duration) -> ProgressBar {

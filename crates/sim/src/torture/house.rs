@@ -131,6 +131,13 @@ impl Node {
         self.process.lock().as_ref().is_some_and(|process| !process.is_running())
     }
 
+    /// Ends it behind everybody's back.
+    pub fn die(&self) {
+        if let Some(process) = self.process.lock().as_ref() {
+            process.signal(Signal::SIGKILL);
+        }
+    }
+
     pub fn kill(&self) {
         if let Some(process) = self.process.lock().take() {
             process.kill();

@@ -15,12 +15,18 @@ pub enum Broken {
     SeatCas,
     /// A confirmed booking disappears.
     Booking,
-    /// A row of the journal disappears.
+    /// A hold that has ended comes back.
+    Hold,
+    /// Some rows of the journal disappear, the last one among them.
     Journal,
+    /// A node dies by itself, again and again.
+    Node,
 }
 
 /// How often a seat is freed.
 const STEAL_EVERY: Duration = Duration::from_millis(700);
+/// How many seats are freed before a node dies.
+const STEALS_A_DEATH: usize = 10;
 
 /// What a bug in the compare-and-set would do: a seat that somebody holds, for a while yet, is free for everybody.
 const STEAL: &str = "UPDATE seats SET status = 0, hold_id = NULL, held_until = NULL, version = version + 1
@@ -29,22 +35,34 @@ const STEAL: &str = "UPDATE seats SET status = 0, hold_id = NULL, held_until = N
                  ORDER BY random() LIMIT 1)";
 const LOSE_BOOKING: &str =
     "DELETE FROM bookings WHERE id = (SELECT id FROM bookings ORDER BY created_at DESC LIMIT 1)";
-const LOSE_FACT: &str = "DELETE FROM journal j USING (
-        SELECT stream_key, seq FROM journal WHERE kind = 'SEAT-HOLD-CREATED' ORDER BY seq LIMIT 1 OFFSET 5) AS gone
-    WHERE j.stream_key = gone.stream_key AND j.seq = gone.seq";
+const REVIVE_HOLD: &str = "UPDATE holds SET status = 0, ended_at = NULL,
+        expires_at = expires_at + 3600000, max_expires_at = max_expires_at + 3600000
+    WHERE id = (SELECT id FROM holds WHERE status IN (2, 3) ORDER BY created_at DESC LIMIT 1)";
+const LOSE_FACTS: &str = "DELETE FROM journal
+    WHERE (kind = 'SEAT-HOLD-CREATED' AND seq % 7 = 0) OR seq = (SELECT max(seq) FROM journal)";
 
 /// While buyers buy.
 pub async fn during(house: &Arc<House>, broken: &[Broken], stop: &AtomicBool) {
-    while broken.contains(&Broken::SeatCas) && !stop.load(Ordering::Relaxed) {
+    let (steals, kills) = (broken.contains(&Broken::SeatCas), broken.contains(&Broken::Node));
+    let mut rounds = 0;
+    while (steals || kills) && !stop.load(Ordering::Relaxed) {
         tokio::time::sleep(STEAL_EVERY).await;
-        // Postgres may be away, which is one of the faults.
-        let _ = blocking(house, |house| house.postgres.sql(STEAL)).await;
+        rounds += 1;
+        if steals {
+            // Postgres may be away, which is one of the faults.
+            let _ = blocking(house, |house| house.postgres.sql(STEAL)).await;
+        }
+        if kills && rounds % STEALS_A_DEATH == 0 {
+            house.nodes[0].die();
+        }
     }
 }
 
 /// When all is quiet, before anybody looks.
 pub fn afterwards(house: &House, broken: &[Broken]) -> Result<(), Failed> {
-    for (which, sql) in [(Broken::Booking, LOSE_BOOKING), (Broken::Journal, LOSE_FACT)] {
+    for (which, sql) in
+        [(Broken::Booking, LOSE_BOOKING), (Broken::Hold, REVIVE_HOLD), (Broken::Journal, LOSE_FACTS)]
+    {
         if broken.contains(&which) {
             house.postgres.sql(sql)?;
         }

@@ -124,15 +124,14 @@ pub fn times_of_holds(history: &History, found: &mut Vec<Violation>) {
     let mut known: HashSet<&str> = HashSet::new();
     let mut made: Vec<(Time, Time, &str, Time)> = Vec::new();
     for (intent, attempts) in history.intents.iter().zip(history.by_intent()) {
-        if !matches!(intent.what, What::Hold { .. } | What::HoldAny { .. }) {
-            continue;
-        }
+        let (What::Hold { cart, .. } | What::HoldAny { cart, .. }) = &intent.what else { continue };
         let (Some(first), Some(done)) =
             (attempts.first(), attempts.iter().find(|attempt| attempt.effect() == Effect::Done))
         else {
             continue;
         };
-        if let Some(hold) = done.answer().and_then(Answer::hold) {
+        // All that was asked for may be in another cart of the same user, whose hold is older.
+        if let Some(hold) = done.answer().and_then(Answer::hold).filter(|hold| hold.cart == *cart) {
             made.push((first.invoked, done.completed, &hold.hold, hold.created_at));
         }
     }
