@@ -11,8 +11,11 @@
 //! connection, ids ascend, the tables have the indexes that the flow needs and no foreign keys. It also does less than
 //! Rowlock: there is no token to check, no rate limit, no request id, no idempotency key, no time-out, no metric, and
 //! nothing is published.
+//!
+//! The same server without a Redis is the other thing that people build: `SELECT … FOR UPDATE` on the seat's row decides
+//! alone, the seat is marked, the hold is inserted, and that is all.
 
 mod flow;
 mod server;
 
-pub use server::{Literal, Options};
+pub use server::{Literal, Options, prepare, serve};

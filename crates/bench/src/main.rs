@@ -1,11 +1,17 @@
-//! What this machine can do.
+//! What this machine can do with Rowlock, and with what people would use instead.
+//!
+//! Without a command it is `all`: the whole benchmark in five minutes. The others measure one thing each.
 
+mod all;
+mod client;
 mod engine;
 mod http;
 mod literal;
 mod load;
 mod meter;
+mod peer;
 mod postgres;
+mod random;
 mod reconcile;
 mod servers;
 mod serving;
@@ -22,17 +28,30 @@ use crate::servers::Fallible;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Measures Rowlock on this machine against what people would use instead.
+///
+/// Without a command it runs everything in five minutes, prints tables, and writes target/bench/report.html.
 #[derive(Parser)]
-struct Arguments {
+#[command(name = "rowlock-bench")]
+struct CommandLine {
     /// Threads for everything in this process. As many as `rowlock serve` starts, if not given.
     #[arg(long, global = true)]
     threads: Option<usize>,
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    all: all::Arguments,
 }
 
 #[derive(Subcommand)]
 enum What {
+    /// Everything: all peers, all workloads, one report. This is what runs without a command.
+    All(all::Arguments),
+    /// Compare a report.json with the goals; exit with 1 when one is missed.
+    Check(all::CheckArguments),
+    /// A server under test; `all` starts these.
+    #[command(hide = true)]
+    Peer(peer::Arguments),
     /// Holds through the engine alone, without HTTP.
     Engine(engine::Arguments),
     /// Holds over HTTP against endpoints that do nothing, under the same load from wrk.
@@ -46,7 +65,7 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = CommandLine::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(arguments.threads.unwrap_or_else(rowlock::serve::workers).max(1))
         .enable_all()
@@ -56,8 +75,8 @@ fn main() -> ExitCode {
         tokio::select! {
             biased;
             // What was started ends when the work is dropped.
-            _ = tokio::signal::ctrl_c() => Err("stopped".into()),
-            done = run(arguments.what) => done,
+            () = interrupted() => Err("stopped".into()),
+            done = run(arguments.what.unwrap_or(What::All(arguments.all))) => done,
         }
     });
     match done {
@@ -70,13 +89,27 @@ fn main() -> ExitCode {
     }
 }
 
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        },
+        Err(_) => _ = tokio::signal::ctrl_c().await,
+    }
+}
+
 async fn run(what: What) -> Fallible<bool> {
-    if matches!(what, What::Postgres(_) | What::Load(_) | What::Reconcile(_)) {
+    if matches!(what, What::Peer(_) | What::Postgres(_) | What::Load(_) | What::Reconcile(_)) {
         // Warnings say why a figure is as it is.
         let server = rowlock::settings::Server { log_level: "warn".into(), ..Default::default() };
         rowlock::logging::start(&server);
     }
     match what {
+        What::All(arguments) => all::run(arguments).await,
+        What::Check(arguments) => all::check(&arguments),
+        What::Peer(arguments) => peer::run(arguments).await,
         What::Engine(arguments) => {
             engine::run(arguments).await;
             Ok(true)

@@ -70,7 +70,7 @@ impl Counts {
 }
 
 /// The value of a metric, summed over its labels where none are named.
-fn sum(text: &str, name: &str) -> f64 {
+pub fn sum(text: &str, name: &str) -> f64 {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;
         let value = match rest.strip_prefix('{') {

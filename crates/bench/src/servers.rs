@@ -30,16 +30,30 @@ impl Servers {
 
     /// A database with nothing in it, instead of the one of that name, and nothing in Redis. Returns its URL.
     pub async fn fresh(&self, name: &str) -> Fallible<String> {
+        let url = self.database(name).await?;
+        self.empty_redis()?;
+        Ok(url)
+    }
+
+    /// The database alone.
+    pub async fn database(&self, name: &str) -> Fallible<String> {
         let client = connect(&self.postgres.url()).await?;
         client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
         client.batch_execute(&format!("CREATE DATABASE {name}")).await?;
-        self.empty_redis()?;
         Ok(format!("postgres://{USER}@{}/{name}", self.postgres.address()))
     }
 
     pub fn empty_redis(&self) -> Fallible<()> {
         self.redis.cli(&["FLUSHALL", "SYNC"])?;
         Ok(())
+    }
+
+    pub fn postgres(&self) -> &Postgres {
+        &self.postgres
+    }
+
+    pub fn redis(&self) -> &Redis {
+        &self.redis
     }
 
     pub fn redis_url(&self) -> String {
@@ -58,13 +72,7 @@ impl Servers {
             url.push_str("?options=");
             url.push_str(&session.replace('%', "%25").replace(' ', "%20").replace('=', "%3D"));
         }
-        let options = PostgresOptions { url, ..PostgresOptions::default() };
-        let truth: Arc<dyn Truth> = Arc::new(PostgresTruth::open(options).await?);
-        let urls = vec![self.redis_url()];
-        let warm = Warm::connect(WarmOptions { urls, mode: WarmMode::Single, ..Default::default() }).await?;
-        let options = EngineOptions::default();
-        let engine = Engine::start_with(Arc::clone(&truth), Some(warm.clone()), options).await?;
-        Ok(Node { engine, warm, truth })
+        Node::start(url, self.redis_url()).await
     }
 }
 
@@ -75,6 +83,16 @@ pub struct Node {
 }
 
 impl Node {
+    pub async fn start(database: String, redis: String) -> Fallible<Self> {
+        let options = PostgresOptions { url: database, ..PostgresOptions::default() };
+        let truth: Arc<dyn Truth> = Arc::new(PostgresTruth::open(options).await?);
+        let options = WarmOptions { urls: vec![redis], mode: WarmMode::Single, ..Default::default() };
+        let warm = Warm::connect(options).await?;
+        let options = EngineOptions::default();
+        let engine = Engine::start_with(Arc::clone(&truth), Some(warm.clone()), options).await?;
+        Ok(Self { engine, warm, truth })
+    }
+
     /// What `rowlock verify` finds.
     pub async fn violations(&self) -> Fallible<Vec<String>> {
         let report = self.truth.verify(Arc::new(|_, _, _| {})).await?;

@@ -1,13 +1,14 @@
-//! Endpoints in this process that wrk puts under load.
+//! Endpoints in this process that are put under load.
 
 use std::future::pending;
 use std::time::Duration;
 
 use axum::Router;
+use metrics_exporter_prometheus::PrometheusHandle;
 use rowlock::connections::{self, Limits};
 use rowlock_api::{Api, ApiOptions, HttpLimits, JwtOptions, RateLimits, credential};
-use rowlock_core::UserId;
 use rowlock_core::org::{Scope, Scopes};
+use rowlock_core::{OrgId, Time, UserId};
 use rowlock_registry::Engine;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -19,6 +20,8 @@ pub const HOLD: &str = "/api/bookings/hold-seats";
 const SECRET: &[u8] = b"a secret for the benchmark, long enough for HS256";
 const ISSUER: &str = "bench";
 const AUDIENCE: &str = "rowlock";
+/// Longer than any benchmark.
+const VALID: Duration = Duration::from_secs(24 * 3600);
 const LIMITS: Limits = Limits {
     header_timeout: Duration::from_secs(10),
     write_timeout: Duration::from_secs(10),
@@ -40,6 +43,11 @@ impl Drop for Serving {
 
 /// Rowlock's API on an engine, with more routes behind the same middleware.
 pub async fn serve_api(engine: &Engine, more: Router) -> Serving {
+    serve(api(engine, more, None)).await
+}
+
+/// The same as routes.
+pub fn api(engine: &Engine, more: Router, metrics: Option<PrometheusHandle>) -> Router {
     // The benchmark wants the work of limiting rates, not its effect.
     let rates = RateLimits {
         per_user_per_second: 10_000_000,
@@ -56,10 +64,10 @@ pub async fn serve_api(engine: &Engine, more: Router) -> Serving {
         limits: HttpLimits::default(),
         rates,
         trusted_proxies: Vec::new(),
-        metrics: None,
+        metrics,
     };
     let api = Api::new(engine.clone(), options).expect("the options are right");
-    serve(api.router_with(more)).await
+    api.router_with(more)
 }
 
 /// Routes with the same handling of connections as Rowlock's.
@@ -83,8 +91,11 @@ async fn listen() -> (TcpListener, String) {
 }
 
 pub fn token(stage: &Stage, user: &str) -> String {
+    sign(stage.org, user, &[Scope::Read, Scope::Hold], stage.engine.now())
+}
+
+pub fn sign(org: OrgId, user: &str, scopes: &[Scope], now: Time) -> String {
     let user = UserId::new(user).expect("a user");
-    let scopes: Scopes = [Scope::Read, Scope::Hold].into_iter().collect();
-    let hour = Duration::from_secs(3600);
-    credential::sign_token(SECRET, ISSUER, AUDIENCE, stage.org, &user, scopes, hour, stage.engine.now())
+    let scopes: Scopes = scopes.iter().copied().collect();
+    credential::sign_token(SECRET, ISSUER, AUDIENCE, org, &user, scopes, VALID, now)
 }

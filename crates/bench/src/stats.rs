@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The middle one, and how far apart they are.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Spread {
     pub median: f64,
     pub least: f64,
@@ -29,9 +29,54 @@ impl fmt::Display for Spread {
     }
 }
 
+/// How unequally things are spread: 0 when all have the same, towards 1 when one has everything.
+pub fn gini(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let (count, sum) = (values.len() as f64, values.iter().sum::<f64>());
+    if sum <= 0.0 {
+        return 0.0;
+    }
+    let ranked: f64 = values.iter().enumerate().map(|(i, value)| (i as f64 + 1.0) * value).sum();
+    (2.0 * ranked / (count * sum) - (count + 1.0) / count).max(0.0)
+}
+
+/// The chance that one of the winners came before one of the losers: 1 is a queue, 0.5 a lottery. `won` is in the order
+/// of arrival. `None` when all won or all lost.
+pub fn came_first(won: &[bool]) -> Option<f64> {
+    let (mut winners, mut pairs) = (0u64, 0u64);
+    for won in won {
+        if *won {
+            winners += 1;
+        } else {
+            pairs += winners;
+        }
+    }
+    let losers = won.len() as u64 - winners;
+    (winners > 0 && losers > 0).then(|| pairs as f64 / (winners * losers) as f64)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Spread;
+    use super::{Spread, came_first, gini};
+
+    #[test]
+    fn gini_goes_from_equal_to_one_who_has_it_all() {
+        assert_eq!(gini([2.0; 10]), 0.0);
+        assert_eq!(gini([]), 0.0);
+        let one_of_many = gini((0..1000).map(|i| if i == 7 { 5.0 } else { 0.0 }));
+        assert!((0.99..1.0).contains(&one_of_many), "{one_of_many}");
+        assert!((gini([1.0, 3.0]) - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_queue_and_a_lottery_can_be_told_apart() {
+        assert_eq!(came_first(&[true, true, false, false]), Some(1.0));
+        assert_eq!(came_first(&[false, false, true]), Some(0.0));
+        assert_eq!(came_first(&[true, false, false, true]), Some(0.5));
+        assert_eq!(came_first(&[true, true]), None);
+        assert_eq!(came_first(&[]), None);
+    }
 
     #[test]
     fn the_middle_of_an_even_number_is_between_two() {

@@ -26,7 +26,8 @@ const KEY_MILLIS: u64 = 16 * 60 * 1000;
 
 pub struct Flow {
     pub pool: Pool,
-    pub redis: MultiplexedConnection,
+    /// Without it, the row's lock alone decides, and there is no outbox.
+    pub redis: Option<MultiplexedConnection>,
     pub org: Uuid,
     /// The writes of a transaction are sent at once instead of one after another.
     pub pipelined: bool,
@@ -95,10 +96,21 @@ impl From<RedisError> for Refused {
 
 impl Flow {
     pub async fn hold(&self, wish: &Wish<'_>) -> Result<Hold, Refused> {
-        self.check(wish).await?;
         let now = SystemTime::now();
-        let until = now + HOLD;
-        let mut redis = self.redis.clone();
+        let Some(redis) = self.redis.clone() else {
+            return self.persist(wish, now, now + HOLD).await;
+        };
+        self.check(wish).await?;
+        self.claim_and_persist(redis, wish, now, now + HOLD).await
+    }
+
+    async fn claim_and_persist(
+        &self,
+        mut redis: MultiplexedConnection,
+        wish: &Wish<'_>,
+        now: SystemTime,
+        until: SystemTime,
+    ) -> Result<Hold, Refused> {
         let key = format!("org:{}:event:{}:seat:{}", self.org, wish.event, wish.seat);
         let (expires_at, held_at) = (timestamp(until), timestamp(now));
         let value = json(&Value { user_id: wish.user, cart_token: wish.cart, expires_at, held_at })?;
@@ -160,6 +172,16 @@ impl Flow {
     ) -> Result<(), Refused> {
         let mark = transaction.prepare_cached(MARK).await?;
         let insert = transaction.prepare_cached(INSERT).await?;
+        let values: [&(dyn ToSql + Sync); 2] = [&wish.seat, &until];
+        let mark = transaction.execute(&mark, &values);
+        let values: [&(dyn ToSql + Sync); 8] =
+            [&hold.id, &self.org, &wish.event, &wish.seat, &wish.user, &wish.cart, &now, &until];
+        let insert = transaction.execute(&insert, &values);
+        if self.redis.is_none() {
+            mark.await?;
+            insert.await?;
+            return Ok(());
+        }
         let outbox = transaction.prepare_cached(OUTBOX).await?;
         let topic = format!("org:{}:event:{}:seating:seat:held", self.org, wish.event);
         let payload = json(&Payload {
@@ -168,11 +190,6 @@ impl Flow {
             user_id: wish.user,
             expires_at: hold.expires_at,
         })?;
-        let values: [&(dyn ToSql + Sync); 2] = [&wish.seat, &until];
-        let mark = transaction.execute(&mark, &values);
-        let values: [&(dyn ToSql + Sync); 8] =
-            [&hold.id, &self.org, &wish.event, &wish.seat, &wish.user, &wish.cart, &now, &until];
-        let insert = transaction.execute(&insert, &values);
         let values: [&(dyn ToSql + Sync); 3] = [&topic, &payload, &now];
         let outbox = transaction.execute(&outbox, &values);
         if self.pipelined {

@@ -1,7 +1,7 @@
 -- What a ticketing shop would have for this flow, with the indexes that its queries and constraints need.
 
 -- Room in its pages lets a seat's new version stay beside the old one: no index has to be touched.
-CREATE TABLE seats (
+CREATE TABLE IF NOT EXISTS seats (
     id         uuid   NOT NULL PRIMARY KEY,
     event_id   uuid   NOT NULL,
     block      text   NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE seats (
     UNIQUE (event_id, block, "row", number)
 ) WITH (fillfactor = 70);
 
-CREATE TABLE seat_holds (
+CREATE TABLE IF NOT EXISTS seat_holds (
     id         uuid        NOT NULL PRIMARY KEY,
     org_id     uuid        NOT NULL,
     event_id   uuid        NOT NULL,
@@ -24,10 +24,10 @@ CREATE TABLE seat_holds (
     expires_at timestamptz NOT NULL,
     deleted_at timestamptz
 );
-CREATE UNIQUE INDEX seat_holds_active ON seat_holds (seat_id) WHERE deleted_at IS NULL;
-CREATE INDEX seat_holds_due ON seat_holds (expires_at) WHERE deleted_at IS NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS seat_holds_active ON seat_holds (seat_id) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS seat_holds_due ON seat_holds (expires_at) WHERE deleted_at IS NULL;
 
-CREATE TABLE outbox (
+CREATE TABLE IF NOT EXISTS outbox (
     id         bigint      NOT NULL PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     topic      text        NOT NULL,
     payload    text        NOT NULL,

@@ -44,28 +44,42 @@ pub struct Literal {
     pool: Pool,
 }
 
+/// Tables, where they are missing, and events.
+pub async fn prepare(database: &str, events: u32, seats_each: u32) -> Fallible<Vec<EventId>> {
+    let client = connect(database).await?;
+    client.batch_execute(include_str!("schema.sql")).await?;
+    let fill = "INSERT INTO seats (id, event_id, block, \"row\", number, price)
+         SELECT ($1::text || lpad(to_hex(i), 8, '0'))::uuid, $2, 'Block 0', 'R' || i / $4::bigint,
+             i % $4::bigint + 1, $5
+         FROM generate_series(0, $3::bigint - 1) AS i";
+    let mut made = Vec::new();
+    for _ in 0..events {
+        let event = EventId::from_uuid(Uuid::new_v4());
+        let (prefix, uuid) = (SeatId::prefix(event), event.uuid());
+        client.execute(fill, &[&prefix, &uuid, &i64::from(seats_each), &SEATS_PER_ROW, &PRICE]).await?;
+        made.push(event);
+    }
+    Ok(made)
+}
+
+/// The flow on a database that was prepared. Without a Redis, `SELECT … FOR UPDATE` decides alone.
+pub async fn serve(database: &str, redis: Option<&str>, options: Options) -> Fallible<(Serving, Pool)> {
+    let pool = Literal::pool(database, options.pool)?;
+    let redis = match redis {
+        Some(url) => Some(multiplexed(url).await?),
+        None => None,
+    };
+    let flow = Flow { pool: pool.clone(), redis, org: Uuid::new_v4(), pipelined: options.pipelined };
+    let router = Router::new().route(HOLD, post(hold)).with_state(Arc::new(flow));
+    Ok((serving::serve(router).await, pool))
+}
+
 impl Literal {
     /// On an empty database.
     pub async fn start(database: &str, redis: &str, seats: u32, options: Options) -> Fallible<Self> {
-        let client = connect(database).await?;
-        client.batch_execute(include_str!("schema.sql")).await?;
-        let event = EventId::from_uuid(Uuid::new_v4());
-        let fill = "INSERT INTO seats (id, event_id, block, \"row\", number, price)
-             SELECT ($1::text || lpad(to_hex(i), 8, '0'))::uuid, $2, 'Block 0', 'R' || i / $4::bigint,
-                 i % $4::bigint + 1, $5
-             FROM generate_series(0, $3::bigint - 1) AS i";
-        let (prefix, uuid) = (SeatId::prefix(event), event.uuid());
-        client.execute(fill, &[&prefix, &uuid, &i64::from(seats), &SEATS_PER_ROW, &PRICE]).await?;
-
-        let pool = Self::pool(database, options.pool)?;
-        let flow = Flow {
-            pool: pool.clone(),
-            redis: multiplexed(redis).await?,
-            org: Uuid::new_v4(),
-            pipelined: options.pipelined,
-        };
-        let router = Router::new().route(HOLD, post(hold)).with_state(Arc::new(flow));
-        Ok(Self { serving: serving::serve(router).await, event, pool })
+        let event = prepare(database, 1, seats).await?[0];
+        let (serving, pool) = serve(database, Some(redis), options).await?;
+        Ok(Self { serving, event, pool })
     }
 
     fn pool(database: &str, size: usize) -> Fallible<Pool> {

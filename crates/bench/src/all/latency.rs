@@ -1,0 +1,102 @@
+//! What a user waits, from an open loop at parts of the highest rate.
+
+use std::sync::Arc;
+
+use super::Suite;
+use super::field::Peer;
+use super::report::{LatencyOf, Point, Throughput, Times};
+use super::throughput::{HoldSeats, Ready};
+use crate::client::{Pace, Seats, drive};
+use crate::servers::Fallible;
+
+const PERCENTS: [u32; 4] = [25, 50, 75, 90];
+/// Whoever shares a Redis is started before the node, which alone keeps something there for longer.
+const PEERS: [Peer; 6] = [Peer::Bare, Peer::Empty, Peer::Embedded, Peer::Locked, Peer::Literal, Peer::Node];
+/// Before the first rate, in the part of a turn, so that nobody's first requests count.
+const WARM_UP_REQUESTS: f64 = 500.0;
+
+impl Suite {
+    pub async fn latency(&mut self, throughput: &Throughput) -> Fallible<Vec<LatencyOf>> {
+        let mut problems = Vec::new();
+        let mut result = Vec::new();
+        let mut servers = Vec::new();
+        for peer in self.peers(&PEERS) {
+            let Some(rate) = throughput.rates.iter().find(|rate| rate.peer == peer) else { continue };
+            let highest = rate.per_second.median;
+            self.progress.step(format!("latency: starting {}", peer.title()));
+            servers.push((self.paced(peer, highest).await?, 0));
+            result.push(LatencyOf { peer, highest_per_second: highest, points: Vec::new() });
+        }
+        for percent in PERCENTS {
+            for ((ready, taken), latency) in servers.iter_mut().zip(&mut result) {
+                let peer = latency.peer;
+                self.progress.step(format!("latency at {percent} %: {}", peer.title()));
+                let (point, wrong) = self.point(ready, taken, latency.highest_per_second, percent).await?;
+                problems
+                    .extend(wrong.map(|wrong| format!("latency at {percent} %, {}: {wrong}", peer.title())));
+                latency.points.push(point);
+            }
+        }
+        drop(servers);
+        self.problems.extend(problems);
+        result.sort_by_key(|latency| latency.peer);
+        Ok(result)
+    }
+
+    /// A server with a seat for every request of all rates.
+    async fn paced(&self, peer: Peer, highest: f64) -> Fallible<Ready<'_>> {
+        let server = self.field.start(peer).await?;
+        let all = f64::from(PERCENTS.iter().sum::<u32>()) / 100.0;
+        let requests = highest * all * self.sizes.latency.as_secs_f64() + WARM_UP_REQUESTS;
+        let total = if peer.holds() { requests * 1.02 + 100.0 } else { 1_000.0 };
+        let events = server.seats(total as u32).await?;
+        let each = events[0].1;
+        let events: Vec<_> = events.into_iter().map(|(event, _)| event).collect();
+        let ready = Ready { server, seats: Arc::new(Seats::of(events.clone(), each, 1)), events };
+        Ok(ready)
+    }
+
+    async fn point(
+        &self,
+        ready: &Ready<'_>,
+        taken: &mut u64,
+        highest: f64,
+        percent: u32,
+    ) -> Fallible<(Point, Option<String>)> {
+        if *taken == 0 {
+            let per_second = highest / 4.0;
+            let duration = std::time::Duration::from_secs_f64(WARM_UP_REQUESTS / per_second.max(1.0));
+            let load = self.load(&ready.server, duration, Pace::Open { per_second });
+            let make = |i| HoldSeats::boxed(&ready.server, i, &ready.seats, 0, u64::MAX);
+            drive(&load, make).await?;
+            *taken = WARM_UP_REQUESTS as u64 + 1;
+        }
+        ready.server.settle().await?;
+        let per_second = highest * f64::from(percent) / 100.0;
+        let load = self.load(&ready.server, self.sizes.latency, Pace::Open { per_second });
+        let before = ready.server.cpu();
+        let first = *taken;
+        let make = |i| HoldSeats::boxed(&ready.server, i, &ready.seats, first, u64::MAX);
+        let run = drive(&load, make).await?;
+        let cpu = ready.server.cpu().since(before);
+        let asked = (per_second * self.sizes.latency.as_secs_f64()).round() as u64 + 1;
+        *taken += asked;
+        let bad = run.bad();
+        let missing = asked.saturating_sub(run.answers() + run.unsent + run.broken);
+        let wrong = (bad > 0 || missing > 1).then(|| {
+            format!(
+                "{} wrong answers, {} refusals, {} broken connections, {missing} not asked for want of seats",
+                run.wrong, run.refused, run.broken
+            )
+        });
+        let point = Point {
+            percent,
+            per_second,
+            times: Times::of(&run),
+            unsent: run.unsent,
+            lag_p99_ms: run.lag.value_at_percentile(99.0) as f64 / 1e3,
+            cpu_seconds_per_thousand: cpu.servers() * 1e3 / run.answers().max(1) as f64,
+        };
+        Ok((point, wrong))
+    }
+}

@@ -1,0 +1,57 @@
+//! Sections for a terminal.
+
+use super::page::{Section, Table};
+
+pub fn print(sections: &[Section]) {
+    for section in sections {
+        println!("\n{}\n", section.title.to_uppercase());
+        for table in &section.tables {
+            if !table.caption.is_empty() && !table.rows.is_empty() {
+                println!("{}", table.caption);
+            }
+            print!("{}", draw(table));
+        }
+    }
+}
+
+/// Columns as wide as what is in them. The first is text, the others are mostly numbers.
+pub fn draw(table: &Table) -> String {
+    if table.rows.is_empty() {
+        return String::new();
+    }
+    let headings: Vec<String> = table.headings.iter().map(|heading| (*heading).to_owned()).collect();
+    let all = || std::iter::once(&headings).chain(&table.rows);
+    let width = |column: usize| {
+        all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let mut text = String::new();
+    for row in all().skip(usize::from(headings.iter().all(String::is_empty))) {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| {
+            let space = " ".repeat(width - cell.chars().count());
+            if is_number(cell) { format!("{space}{cell}") } else { format!("{cell}{space}") }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+pub fn is_number(cell: &str) -> bool {
+    cell.starts_with(|c: char| c.is_ascii_digit()) && !cell.contains(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = vec![vec!["a".to_owned(), "1,000".to_owned()], vec!["longer".to_owned(), "7".to_owned()]];
+        let table = Table::new("", &["peer", "rate"], rows);
+        assert_eq!(draw(&table), "peer    rate\na       1,000\nlonger      7\n\n");
+        assert_eq!(draw(&Table::default()), "");
+    }
+}

@@ -1,0 +1,122 @@
+//! The whole benchmark, tiny: every section is there, and what it counted adds up.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rowlock-bench")).args(arguments).output().expect("the benchmark starts")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).expect("the report is there")).expect("it is JSON")
+}
+
+fn check(report: &Value, folder: &Path) -> Option<i32> {
+    let file = folder.join("fabricated.json");
+    std::fs::write(&file, report.to_string()).unwrap();
+    bench(&["check", file.to_str().unwrap()]).status.code()
+}
+
+fn list<'a>(report: &'a Value, name: &str) -> &'a Vec<Value> {
+    let found = name.split('.').fold(report, |value, part| &value[part]);
+    found.as_array().unwrap_or_else(|| panic!("{name} is missing"))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn the_whole_benchmark_runs_and_adds_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = bench(&["all", "--tiny", "--out", folder.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let report = read(&folder.path().join("report.json"));
+    assert_eq!(report["problems"], json!([]), "{}", said(&output));
+
+    // Postgres and Redis are tools of this repository's tests, so nothing may have been left out.
+    assert_eq!(report["skipped"], json!([]));
+    for (name, least) in [
+        ("throughput.turns", 14),
+        ("throughput.rates", 7),
+        ("throughput.ratios", 8),
+        ("latency", 6),
+        ("cost", 4),
+        ("sale", 2),
+        ("one_seat", 4),
+        ("area", 2),
+        ("checkout", 2),
+        ("maps", 2),
+        ("growth.seats", 2),
+        ("growth.events", 2),
+        ("growth.holds", 2),
+        ("growth.nodes", 2),
+        ("goals", 12),
+    ] {
+        assert_eq!(list(&report, name).len(), least, "{name}");
+    }
+    for latency in list(&report, "latency") {
+        let percents: Vec<u64> =
+            list(latency, "points").iter().map(|point| number(&point["percent"])).collect();
+        assert_eq!(percents, [25, 50, 75, 90]);
+    }
+    for sale in list(&report, "sale") {
+        let of = |name: &str| number(&sale["occupancy"][name]);
+        assert_eq!(of("sold") + of("available"), of("total"), "{sale}");
+        assert_eq!((of("sold"), of("total")), (number(&sale["sold"]), number(&sale["seats"])));
+        assert!(of("sold") > 0 && number(&sale["conflicts"]) > 0, "nobody wanted the same seat: {sale}");
+    }
+    for crowd in list(&report, "one_seat") {
+        assert!(list(crowd, "winners").iter().all(|winners| *winners == 1), "{crowd}");
+    }
+    for area in list(&report, "area") {
+        assert_eq!(area["places_answered"], area["large"]["held"]);
+        assert_eq!((number(&area["winners"]), number(&area["small"]["held"])), (20, 20));
+    }
+    for checkout in list(&report, "checkout") {
+        assert_eq!(checkout["occupancy"]["sold"], checkout["holds"]);
+    }
+
+    let html = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(html.contains("<svg") && html.contains("Flash sale") && html.ends_with("</html>\n"));
+
+    // A fabricated report that reaches everything passes, and one that is short in one figure does not.
+    let mut good = report;
+    reach(&mut good);
+    assert_eq!(check(&good, folder.path()), Some(0));
+    let mut short = good.clone();
+    short["throughput"]["ratios"][0]["spread"]["median"] = json!(0.59);
+    assert_eq!(check(&short, folder.path()), Some(1));
+    let mut unsound = good;
+    unsound["problems"] = json!(["a seat was sold twice"]);
+    assert_eq!(check(&unsound, folder.path()), Some(1));
+}
+
+/// Puts what was measured where the goals are.
+fn reach(report: &mut Value) {
+    for ratio in report["throughput"]["ratios"].as_array_mut().unwrap() {
+        ratio["spread"]["median"] = json!(7.0);
+    }
+    for latency in report["latency"].as_array_mut().unwrap() {
+        for point in latency["points"].as_array_mut().unwrap() {
+            point["p99_ms"] = json!(1.0);
+        }
+    }
+    for maps in report["maps"].as_array_mut().unwrap() {
+        (maps["first_answer_ms"], maps["bytes_a_seat"]) = (json!(1.0), json!(50.0));
+        for read in maps["reads"].as_array_mut().unwrap() {
+            read["p50_ms"] = json!(1.0);
+        }
+    }
+    for with in report["growth"]["holds"].as_array_mut().unwrap() {
+        for operation in with["operations"].as_array_mut().unwrap() {
+            operation["p50_ms"] = json!(1.0);
+        }
+    }
+}
