@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::field::Peer;
 use super::growth::slower;
+use super::page::rate;
 use super::report::{Report, Throughput};
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -79,11 +80,10 @@ pub fn goals(report: &Report) -> Vec<Goal> {
         Some(latency.points.iter().find(|point| point.percent == 50)?.times.p99_ms)
     };
     let maps = report.maps.iter().find(|maps| maps.peer == Peer::Embedded);
-    let of_size = |seats: u32| format!("{seats}-seat event");
-    let event = of_size(maps.map_or(100_000, |maps| maps.seats));
+    let event = format!("{}-seat event", rate(maps.map_or(100_000, |maps| maps.seats).into()));
     let slowest_map =
         maps.and_then(|maps| maps.reads.iter().map(|read| read.times.p50_ms).max_by(f64::total_cmp));
-    let holds = report.growth.holds.last().map_or(1_000_000, |last| last.count);
+    let holds = rate(report.growth.holds.last().map_or(1_000_000, |last| last.count).into());
     vec![
         Goal::ratio("holds, embedded / empty endpoint", 0.6, throughput, Peer::Embedded, Peer::Empty),
         Goal::ratio("holds, embedded / bare endpoint", 0.45, throughput, Peer::Embedded, Peer::Bare),
@@ -109,7 +109,7 @@ pub fn goals(report: &Report) -> Vec<Goal> {
         ),
         Goal {
             verdict: Verdict::Outside,
-            ..Goal::most("100000 live subscribers: memory each", 8.0, "KiB", None)
+            ..Goal::most("100,000 live subscribers: memory each", 8.0, "KiB", None)
         },
     ]
 }
@@ -120,7 +120,7 @@ fn one_seat(report: &Report) -> Goal {
     let tried = [Peer::Embedded, Peer::Node].iter().all(|peer| ours.iter().any(|crowd| crowd.peer == *peer));
     let times: Vec<u64> = ours.iter().flat_map(|crowd| crowd.winners.iter().copied()).collect();
     let right = times.iter().filter(|winners| **winners == 1).count() as f64 / times.len().max(1) as f64;
-    let users = ours.first().map_or(1_000, |crowd| crowd.users);
+    let users = rate(ours.first().map_or(1_000, |crowd| crowd.users).into());
     Goal::least(
         &format!("{users} users, one seat: exactly one holds it"),
         1.0,

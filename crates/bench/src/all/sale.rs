@@ -39,6 +39,8 @@ const POPULARITY: f64 = 0.8;
 const TRIES: u32 = 12;
 const DRAWS: usize = 40;
 const SEED: u64 = 2026;
+/// Of our clock.
+const POLL: Duration = Duration::from_millis(50);
 
 /// What a buyer is like, known before the sale.
 #[derive(Clone, Debug)]
@@ -112,9 +114,13 @@ impl Suite {
             let _ = done.send(open(shop, crowd, tokens));
         })?;
         let books = result.await.map_err(|_| "the buyers panicked")??;
-        // What was left to expire is free again when its time is over.
-        tokio::time::sleep(Duration::from_secs(u64::from(ttl + checkout) + 2)).await;
-        let occupancy = server.occupancy(event).await?;
+        // What was left to expire is free again when its time is over, and a second later at most it is seen to be.
+        let last = Instant::now() + Duration::from_secs(u64::from(ttl + checkout) + 1);
+        let mut occupancy = server.occupancy(event).await?;
+        while occupancy.held > 0 && Instant::now() < last {
+            tokio::time::sleep(POLL).await;
+            occupancy = server.occupancy(event).await?;
+        }
         let mut wrong = books.problems(&occupancy, size.seats);
         wrong.extend(server.violations().await?);
         Ok((books.report(peer, size, occupancy, &buyers), wrong))

@@ -122,7 +122,7 @@ impl Sizes {
             seats_per_second: 20_000,
             connections: 16,
             pools: &[8],
-            sale: Sale { buyers: 150, seats: 60, speed: 240.0 },
+            sale: Sale { buyers: 150, seats: 60, speed: 600.0 },
             crowd: 60,
             crowd_times: 1,
             area_places: 20,

@@ -39,8 +39,9 @@ pub fn draw(table: &Table) -> String {
     text
 }
 
+/// A version is none.
 pub fn is_number(cell: &str) -> bool {
-    cell.starts_with(|c: char| c.is_ascii_digit()) && !cell.contains(' ')
+    cell.replace(',', "").parse::<f64>().is_ok()
 }
 
 #[cfg(test)]
@@ -53,5 +54,6 @@ mod tests {
         let table = Table::new("", &["peer", "rate"], rows);
         assert_eq!(draw(&table), "peer    rate\na       1,000\nlonger      7\n\n");
         assert_eq!(draw(&Table::default()), "");
+        assert!(is_number("1,000.5") && !is_number("7.0.15") && !is_number("5 s") && !is_number(""));
     }
 }

@@ -217,7 +217,7 @@ impl Suite {
         let ready = self.ready(peer, (self.sizes.warm_up + self.sizes.turn).as_secs_f64()).await?;
         let (_, first) = self.warm_up(&ready).await?;
         let counted = self.engine_syncs(&ready).await?;
-        let perf = Syncs::count(&ready.server.pids(), self.field.folder());
+        let perf = Syncs::count(|| ready.server.pids(), self.field.folder());
         let run = self.closed(&ready, turn, first).await?;
         let thousands = run.done.max(1) as f64 / 1e3;
         if let Some(syncs) = perf.and_then(Syncs::stop) {

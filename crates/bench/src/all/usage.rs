@@ -48,11 +48,17 @@ pub struct Syncs {
 
 const EVENTS: &str = "syscalls:sys_enter_fsync,syscalls:sys_enter_fdatasync";
 /// Until perf has attached itself.
-const ATTACH: Duration = Duration::from_millis(150);
+const ATTACH: Duration = Duration::from_millis(200);
+const TRIES: u32 = 4;
 
 impl Syncs {
-    /// `None` when there is no perf, or it may not.
-    pub fn count(pids: &[u32], folder: &Path) -> Option<Self> {
+    /// `None` when there is no perf, or it may not. `pids` is asked again when one of them has ended meanwhile, which
+    /// perf does not forgive.
+    pub fn count(pids: impl Fn() -> Vec<u32>, folder: &Path) -> Option<Self> {
+        (0..TRIES).find_map(|_| Self::attach(&pids(), folder))
+    }
+
+    fn attach(pids: &[u32], folder: &Path) -> Option<Self> {
         let said = folder.join("perf.txt");
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let mut perf = Command::new("perf")
