@@ -12,6 +12,7 @@ pub mod dice;
 pub mod faults;
 pub mod history;
 pub mod net;
+mod panics;
 pub mod plan;
 pub mod redis;
 pub mod seed;
@@ -115,7 +116,7 @@ pub fn main(options: Options) -> ExitCode {
         if report.violations.is_empty() {
             return ExitCode::SUCCESS;
         }
-        fail(&report, options.broken);
+        fail(&report, options.broken, !options.trace);
         return ExitCode::FAILURE;
     }
     let bar = ProgressBar::new(options.seeds.end.saturating_sub(options.seeds.start));
@@ -134,7 +135,7 @@ pub fn main(options: Options) -> ExitCode {
     let mut failures = sum.failures;
     failures.sort_by_key(|report| report.seed);
     if let Some(first) = failures.first() {
-        fail(first, options.broken);
+        fail(first, options.broken, true);
         let all: Vec<String> = failures.iter().map(|report| report.seed.to_string()).collect();
         eprintln!("{} of {} seeds failed: {}", all.len(), sum.seeds, all.join(" "));
         return ExitCode::FAILURE;
@@ -143,8 +144,8 @@ pub fn main(options: Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn fail(report: &Report, broken: Option<Broken>) {
-    for line in &report.last_lines {
+fn fail(report: &Report, broken: Option<Broken>, lines: bool) {
+    for line in report.last_lines.iter().filter(|_| lines) {
         eprintln!("{line}");
     }
     eprintln!("seed {} broke promises:", report.seed);

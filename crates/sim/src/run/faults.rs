@@ -33,6 +33,8 @@ pub enum Fault {
     StoreRestart,
     /// The network loses, delays and repeats for a while.
     Weather,
+    /// The network loses answers for a while.
+    LostAnswers,
     RedisPause,
     RedisFlush,
     RedisRestart,
@@ -41,7 +43,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 16] = [
+    pub const ALL: [Fault; 17] = [
         Fault::Crash,
         Fault::CrashAtStep,
         Fault::Stop,
@@ -53,6 +55,7 @@ impl Fault {
         Fault::StorePause,
         Fault::StoreRestart,
         Fault::Weather,
+        Fault::LostAnswers,
         Fault::RedisPause,
         Fault::RedisFlush,
         Fault::RedisRestart,
@@ -106,13 +109,13 @@ fn strike(world: &Arc<World>, dice: &super::dice::Dice, fault: Fault) {
                 slow: dice.between(0..=300) as u32,
                 slow_millis: *dice.pick(&[20, 80, 400]),
                 twice: dice.between(0..=100) as u32,
+                answers: 0,
             };
-            world.net.set_weather(weather);
-            let world = Arc::clone(world);
-            tokio::spawn(async move {
-                sleep(Duration::from_millis(millis)).await;
-                world.net.set_weather(Weather::default());
-            });
+            change_weather(world, weather, millis);
+        }
+        (Fault::LostAnswers, _) => {
+            let answers = dice.between(20..=300) as u32;
+            change_weather(world, Weather { answers, ..Weather::default() }, millis);
         }
         (Fault::RedisPause, Some(redis)) => world.net.pause(Place::Redis(redis), now + millis),
         (Fault::RedisFlush, Some(redis)) => world.redis[redis].flush(),
@@ -121,6 +124,15 @@ fn strike(world: &Arc<World>, dice: &super::dice::Dice, fault: Fault) {
         (Fault::ScriptFlush, Some(redis)) => world.redis[redis].forget_scripts(),
         (_, None) => {}
     }
+}
+
+fn change_weather(world: &Arc<World>, weather: Weather, millis: u64) {
+    world.net.set_weather(weather);
+    let world = Arc::clone(world);
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(millis)).await;
+        world.net.set_weather(Weather::default());
+    });
 }
 
 fn cut(world: &Arc<World>, node: usize, places: Vec<Place>, millis: u64) {

@@ -36,6 +36,8 @@ pub struct Weather {
     pub slow: u32,
     pub slow_millis: u64,
     pub twice: u32,
+    /// Answers that are lost on top of that, when the question has had its effect.
+    pub answers: u32,
 }
 
 /// One life of a node, from its start to its crash.
@@ -220,6 +222,12 @@ impl Net {
             self.cross(life, place).await?;
             let answer = tokio::spawn(work).await.map_err(|_| Lost::Reset)?;
             self.cross(life, place).await?;
+            let answers = self.weather().answers;
+            if answers > 0 && self.dice.permille(answers) {
+                self.history.note(format_args!("net: node {} and {place:?}: answer lost", life.node));
+                self.history.count("fault: answer lost");
+                return Err(Lost::Reset);
+            }
             Ok(answer)
         };
         let answer = match timeout(limit, call).await {

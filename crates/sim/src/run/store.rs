@@ -13,6 +13,7 @@ pub use verify::verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -77,7 +78,8 @@ pub struct Loaded {
 
 pub struct Store {
     pub clock: Clock,
-    pub broken: Option<Broken>,
+    broken: Option<Broken>,
+    armed: AtomicBool,
     dice: Dice,
     history: History,
     pub tables: Mutex<Tables>,
@@ -91,6 +93,7 @@ impl Store {
         Arc::new(Self {
             clock,
             broken,
+            armed: AtomicBool::new(false),
             dice,
             history,
             tables: Mutex::default(),
@@ -98,6 +101,15 @@ impl Store {
             sessions: Mutex::default(),
             listeners: Mutex::default(),
         })
+    }
+
+    /// From now on what is broken is broken.
+    pub fn arm(&self) {
+        self.armed.store(true, Ordering::Relaxed);
+    }
+
+    fn broken(&self) -> Option<Broken> {
+        self.broken.filter(|_| self.armed.load(Ordering::Relaxed))
     }
 
     fn begin(&self, life: &Arc<Life>) -> Transaction {
@@ -175,7 +187,7 @@ impl Store {
     ) -> Result<Loaded, StoreError> {
         self.work().await;
         self.closes_when_idle(transaction);
-        if self.broken == Some(Broken::NoLocksNoCompare) {
+        if self.broken() == Some(Broken::NoLocksNoCompare) {
             let loaded = self.read(transaction, &batch, BTreeSet::new(), waiting).ok_or(StoreError::Stale);
             self.work().await;
             return loaded;
@@ -203,7 +215,7 @@ impl Store {
 
     fn wanted(&self, batch: &[Request], waiting: Waiting) -> BTreeSet<RowKey> {
         let (tables, now) = (self.tables.lock(), self.clock.now());
-        batch.iter().flat_map(|request| load::needed(&tables, request, now, waiting, self.broken)).collect()
+        batch.iter().flat_map(|request| load::needed(&tables, request, now, waiting, self.broken())).collect()
     }
 
     /// Returns the seats that were left out, or nothing when it took too long.
@@ -237,11 +249,11 @@ impl Store {
         waiting: Waiting,
     ) -> Option<Loaded> {
         let (tables, now) = (self.tables.lock(), self.clock.now());
-        let unlocked = self.broken == Some(Broken::NoLocksNoCompare);
+        let unlocked = self.broken() == Some(Broken::NoLocksNoCompare);
         let mut rows = BTreeSet::new();
         let mut meets = Vec::with_capacity(batch.len());
         for request in batch {
-            let needed = load::needed(&tables, request, now, waiting, self.broken);
+            let needed = load::needed(&tables, request, now, waiting, self.broken());
             meets.push(needed.iter().any(|row| matches!(row, RowKey::Seat(seat) if skipped.contains(seat))));
             for row in needed {
                 let left_out = matches!(&row, RowKey::Seat(seat) if skipped.contains(seat));
@@ -255,7 +267,7 @@ impl Store {
             }
         }
         let open = self.choose(&tables, transaction, batch, &mut rows, now, unlocked);
-        let slice = load::slice(&tables, batch, &rows, now, self.broken);
+        let slice = load::slice(&tables, batch, &rows, now, self.broken());
         let has_record = |request: &Request| slice.has_record(request);
         let skipped = batch.iter().zip(meets).map(|(request, meets)| meets && !has_record(request)).collect();
         Some(Loaded { slice, now, skipped, open })
@@ -311,12 +323,12 @@ impl Store {
         self.work().await;
         self.work().await;
         if !self.is_open(transaction) {
-            if self.broken == Some(Broken::TornCommit) {
+            if self.broken() == Some(Broken::TornCommit) {
                 self.tables.lock().write_rows(&writes);
             }
             return Err(StoreError::Gone);
         }
-        let compare = self.broken != Some(Broken::NoLocksNoCompare);
+        let compare = self.broken() != Some(Broken::NoLocksNoCompare);
         let committed = self.tables.lock().commit(writes, compare);
         match &committed {
             Ok(sequences) => {

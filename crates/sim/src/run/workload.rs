@@ -48,8 +48,8 @@ impl Buyer {
         match (self.dice.between(0..=99), self.holds.len()) {
             (0..=3, _) => self.try_strangers().await,
             (4..=5, _) => self.look_up().await,
-            (6..=12, _) if !self.bookings.is_empty() => self.cancel().await,
-            (13..=45, 0) | (13..=30, 1) => self.hold().await,
+            (6..=16, _) if !self.bookings.is_empty() => self.cancel().await,
+            (17..=45, 0) | (17..=30, 1) => self.hold().await,
             (46..=60, 0) | (31..=35, 1) => self.hold_any().await,
             (61..=72, 0) | (36..=40, 1) => self.hold_area().await,
             (73..=80, 0) => self.book().await,
@@ -313,14 +313,17 @@ fn remember<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-/// The organizer: takes seats off sale and puts them back.
+/// The organizer: takes seats off sale, puts them back, and adds some.
 pub async fn organize(world: Arc<World>, event: EventInfo) {
     let dice = world.dice.fork();
     while !world.is_over() {
         sleep(Duration::from_millis(dice.between(500..=6_000))).await;
         let operation = world.next_operation();
         let seats = vec![SeatId::of(event.id, dice.index(event.seats as usize) as u32)];
-        let command = if dice.permille(400) {
+        let command = if dice.permille(60) {
+            let section = super::seed::section("left", &format!("Z{operation}"), 1, 1);
+            Command::CreateSeats { event: event.id, sections: vec![section] }
+        } else if dice.permille(400) {
             Command::BlockSeats { event: event.id, seats }
         } else {
             Command::UnblockSeats { event: event.id, seats }

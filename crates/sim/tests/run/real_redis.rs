@@ -87,14 +87,19 @@ impl Author {
             22 => self.words(&["ZREMRANGEBYSCORE", &set, "-inf", &a]),
             23 => self.words(&["ZREMRANGEBYRANK", &set, "0", "-3"]),
             24 => self.words(&["HSET", &text, "a", "b"]),
-            25 => self.script(1, &[self.seat(), self.seat()], &[r#"{"token":"t","user":"ann""#.into(), "ann".into(), "900000".into()]),
+            25 => self.script(
+                1,
+                &[self.seat(), self.seat()],
+                &[r#"{"token":"t","user":"ann""#.into(), "ann".into(), "900000".into()],
+            ),
             26 => self.script(2, &[self.seat()], &[format!(r#"{{"hold":"{}""#, self.hold())]),
             27 => self.script(3, &[self.seat(), self.seat()], &[self.value(), self.value()]),
             28 => self.script(4, &[self.seat()], &[a, self.value(), "900000".into()]),
             29 => self.words(&["SET", &self.seat(), &self.value(), "NX", "PX", "900000"]),
             30 if self.dice.permille(200) => self.script(6, &["base:".into()], &[String::new()]),
             31 if self.dice.permille(200) => {
-                let counters = ["available", "6", "held", "0", "sold", "0", "blocked", "0"].map(str::to_owned);
+                let counters =
+                    ["available", "6", "held", "0", "sold", "0", "blocked", "0"].map(str::to_owned);
                 let mut args = vec![self.sequence.to_string(), "900000".into(), "\u{3f}".into(), "\0".into()];
                 args.extend(counters);
                 self.script(5, &["base:".into(), "aside".into()], &args)
@@ -122,7 +127,8 @@ impl Author {
                     self.sequence
                 }
             };
-            let kinds = ["take", "more", "move", "free", "sell", "cancel", "block", "unblock", "other", "area"];
+            let kinds =
+                ["take", "more", "move", "free", "sell", "cancel", "block", "unblock", "other", "area"];
             let (kind, hold) = (*self.dice.pick(&kinds), self.hold());
             let head = format!(r#"{{"hold":"{hold}","user":"ann""#);
             let seats = format!("{:08x}{:08x}", self.dice.index(3), 3 + self.dice.index(3));
@@ -166,7 +172,8 @@ fn without_times(text: &str) -> String {
 
 #[test]
 fn both_do_the_same() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let _inside = runtime.enter();
     let server = Redis::start().expect("a Redis");
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();

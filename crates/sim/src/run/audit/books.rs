@@ -66,7 +66,7 @@ impl Attempt {
         !matches!(self.said, Said::Refused(_))
     }
 
-    /// Whether it may give a seat of a hold back, and from when on.
+    /// Whether the hold may not have the seat any more because of it: given back, or sold.
     pub fn frees(&self, hold: rowlock_core::HoldId, seat: Option<SeatId>) -> bool {
         match &self.request.command {
             Command::Release { hold: named, seats, .. } => {
@@ -74,6 +74,7 @@ impl Attempt {
                     && self.may_count()
                     && (seats.is_empty() || seat.is_some_and(|seat| seats.contains(&seat)))
             }
+            Command::Confirm { hold: named, .. } => *named == hold && self.may_count(),
             _ => false,
         }
     }

@@ -75,7 +75,9 @@ pub fn certain(books: &Books) -> (Times<SeatId>, Times<AreaId>) {
         Found { frees: BTreeMap::new(), cancels: BTreeMap::new(), seats: Times::new(), areas: Times::new() };
     for attempt in books.attempts.iter().filter(|attempt| attempt.may_count()) {
         match &attempt.request.command {
-            Command::Release { hold, .. } => found.frees.entry(*hold).or_default().push(attempt),
+            Command::Release { hold, .. } | Command::Confirm { hold, .. } => {
+                found.frees.entry(*hold).or_default().push(attempt)
+            }
             Command::CancelBooking { booking, .. } => {
                 let first = found.cancels.entry(*booking).or_insert(attempt.asked);
                 *first = (*first).min(attempt.asked);
@@ -215,14 +217,21 @@ mod tests {
     #[test]
     fn two_holds_at_a_time_are_two_owners() {
         assert!(two_owners(vec![granted(1, 2, hold(1, 100)), granted(3, 4, hold(2, 100))]));
-        assert!(!two_owners(vec![granted(1, 2, hold(1, 100)), granted(50, 100, hold(2, 200))]), "the first was over");
-        assert!(!two_owners(vec![granted(1, 2, hold(1, 100)), granted(3, 4, hold(1, 200))]), "it is one hold");
+        assert!(
+            !two_owners(vec![granted(1, 2, hold(1, 100)), granted(50, 100, hold(2, 200))]),
+            "the first was over"
+        );
+        assert!(
+            !two_owners(vec![granted(1, 2, hold(1, 100)), granted(3, 4, hold(1, 200))]),
+            "it is one hold"
+        );
     }
 
     #[test]
     fn what_may_have_been_given_back_is_not_certain() {
         let id = hold(1, 100).id;
-        let released = |said| vec![granted(1, 2, hold(1, 100)), attempt(3, 9, id, said), granted(4, 5, hold(2, 100))];
+        let released =
+            |said| vec![granted(1, 2, hold(1, 100)), attempt(3, 9, id, said), granted(4, 5, hold(2, 100))];
         assert!(!two_owners(released(Said::Unknown("lost".into()))));
         assert!(two_owners(released(Said::Refused(Refusal::NotOwner))), "a refusal has no effect");
     }
@@ -230,7 +239,8 @@ mod tests {
     #[test]
     fn what_was_given_back_before_does_not_count_later() {
         let id = hold(1, 100).id;
-        let release = attempt(3, 4, id, granted(3, 4, Hold { status: HoldStatus::Cancelled, ..hold(1, 100) }).said);
+        let release =
+            attempt(3, 4, id, granted(3, 4, Hold { status: HoldStatus::Cancelled, ..hold(1, 100) }).said);
         let again = granted(5, 6, hold(1, 100));
         assert!(two_owners(vec![release, again, granted(7, 8, hold(2, 100))]));
     }

@@ -164,19 +164,19 @@ impl SimTruth {
             facts.iter().map(move |fact| (fact.clone(), named.0.clone(), named.1.clone()))
         });
         let mut writes = Writes::of(&loaded.slice, loaded.now, facts.collect(), &mut *self.ids.lock());
-        if self.store.broken == Some(Broken::NoRecord) {
+        if self.store.broken() == Some(Broken::NoRecord) {
             writes.records.clear();
         }
         if writes.is_empty() {
             self.roll_back(transaction).await;
             return Ok(answers(executed, Vec::new()));
         }
-        if self.store.broken == Some(Broken::SequenceEarly) {
+        if self.store.broken() == Some(Broken::SequenceEarly) {
             let streams: Vec<_> = writes.facts.iter().map(|new| new.fact.stream()).collect();
             writes.taken = Some(self.store.tables.lock().take_early(&streams));
         }
         let write = Arc::clone(&self.store).write(transaction, writes);
-        if self.store.broken == Some(Broken::ReplyBeforeCommit) {
+        if self.store.broken() == Some(Broken::ReplyBeforeCommit) {
             let (net, life) = (Arc::clone(&self.net), Arc::clone(&self.life));
             tokio::spawn(async move { net.call(&life, Place::Store, WRITE_TIMEOUT, write).await });
             return Ok(answers_without_facts(executed));
@@ -231,17 +231,17 @@ impl SimTruth {
 
     /// The store said what time it was. It is a moment old.
     fn hear_clock(&self, loaded: &mut Loaded) {
-        if self.store.broken == Some(Broken::ExpiryByNodeClock) {
+        if self.store.broken() == Some(Broken::ExpiryByNodeClock) {
             loaded.now = self.node_time();
         }
         let skew = loaded.now.millis() - self.store.clock.now().millis();
-        if self.store.broken != Some(Broken::ExpiryByNodeClock) {
+        if self.store.broken() != Some(Broken::ExpiryByNodeClock) {
             self.life.skew.store(skew, Ordering::Relaxed);
         }
     }
 
     fn decide(&self, loaded: &mut Loaded, batch: &[Request]) -> Vec<Option<Result<Executed, Refusal>>> {
-        let broken = self.store.broken;
+        let broken = self.store.broken();
         let skipped = std::mem::take(&mut loaded.skipped);
         let mut decide = |(request, skipped): (&Request, &bool)| {
             if *skipped {
@@ -279,7 +279,7 @@ impl SimTruth {
         waiting: Waiting,
     ) -> Result<Answers, Failed> {
         self.history.count("fault: commit without an answer");
-        match self.store.broken {
+        match self.store.broken() {
             Some(Broken::AmbiguousIsSuccess) => return Ok(answers_without_facts(executed)),
             Some(Broken::AmbiguousIsRepeated) => {
                 sleep(ASK_AGAIN).await;

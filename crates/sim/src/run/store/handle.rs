@@ -138,7 +138,7 @@ impl Truth for SimTruth {
     }
 
     fn heads(&self, events: Vec<EventId>) -> Answer<'_, ReadResult<Vec<(EventId, u64)>>> {
-        let is_off = self.store.broken == Some(Broken::FollowOff);
+        let is_off = self.store.broken() == Some(Broken::FollowOff);
         self.read(move |tables, _| if is_off { Vec::new() } else { tables.heads(&events) })
     }
 
