@@ -29,9 +29,9 @@ fn five_minutes() {
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.fault_count() >= 10, "there was hardly any trouble: {report}");
     for name in ["hold", "hold any", "confirm", "cancel", "release", "heartbeat", "checkout"] {
-        let outcomes = &report.operations[name];
-        let done: usize = ["200", "201"].iter().filter_map(|status| outcomes.get(*status)).sum();
-        assert!(done > 0, "there was never a {name}: {report}");
+        let outcomes = report.operations.get(name);
+        let done = outcomes.is_some_and(|found| found.contains_key("200") || found.contains_key("201"));
+        assert!(done, "there was never a {name}: {report}");
     }
     assert!(report.looked.seat_operations > 200, "hardly anything happened: {report}");
 }

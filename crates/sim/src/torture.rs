@@ -163,19 +163,21 @@ pub fn run(options: &Options) -> Result<Report, Failed> {
 
 /// This thread is made nicer, and all threads and processes that it starts are as nice as it is.
 fn be_nice(nice: u8) -> Result<(), Failed> {
-    if nice > 0 {
-        let thread = std::fs::read_link("/proc/thread-self")?;
-        let id = thread.file_name().unwrap_or_default();
-        let renice = std::process::Command::new("renice")
-            .args(["-n", &nice.to_string(), "-p"])
-            .arg(id)
-            .stdout(std::process::Stdio::null())
-            .status()?;
-        if !renice.success() {
-            return Err(Failed(format!("renice ended with {renice}")));
-        }
+    if nice == 0 {
+        return Ok(());
     }
-    Ok(())
+    let thread = std::fs::read_link("/proc/thread-self")?;
+    let id = thread.file_name().unwrap_or_default();
+    // `renice` wants to know how nice in all. The name in parentheses may have blanks in it; this is the 17th behind it.
+    let stat = std::fs::read_to_string("/proc/thread-self/stat")?;
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let now: i32 = fields.split_whitespace().nth(16).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let renice = std::process::Command::new("renice")
+        .args(["-n", &(now + i32::from(nice)).min(19).to_string(), "-p"])
+        .arg(id)
+        .stdout(std::process::Stdio::null())
+        .status()?;
+    if renice.success() { Ok(()) } else { Err(Failed(format!("renice ended with {renice}"))) }
 }
 
 /// The binary that was built together with this one.
