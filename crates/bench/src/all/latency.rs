@@ -70,8 +70,8 @@ impl Suite {
             let make = |i| HoldSeats::boxed(&ready.server, i, &ready.seats, 0, u64::MAX);
             drive(&load, make).await?;
             *taken = WARM_UP_REQUESTS as u64 + 1;
+            ready.server.settle().await?;
         }
-        ready.server.settle().await?;
         let per_second = highest * f64::from(percent) / 100.0;
         let load = self.load(&ready.server, self.sizes.latency, Pace::Open { per_second });
         let before = ready.server.cpu();

@@ -159,6 +159,8 @@ pub struct Sale {
     pub conflicts: u64,
     pub released: u32,
     pub left_to_expire: u32,
+    /// Holds that ended before their buyers had paid, because everything took so long.
+    pub too_late: u32,
     /// Seats times minutes of the sale's clock that were held and came to nothing.
     pub wasted_seat_minutes: f64,
     pub used_seat_minutes: f64,

@@ -39,6 +39,8 @@ const POPULARITY: f64 = 0.8;
 const TRIES: u32 = 12;
 const DRAWS: usize = 40;
 const SEED: u64 = 2026;
+/// How far apart the clocks of two processes of one machine can seem, in seconds.
+const APART: f64 = 0.05;
 /// Of our clock.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -65,6 +67,13 @@ pub fn buyers(count: u32, speed: f64) -> Vec<Buyer> {
     all
 }
 
+struct Held {
+    token: String,
+    seats: Vec<u32>,
+    /// Before the hold was made: when its buyer sent for it.
+    asked: f64,
+}
+
 struct Shop {
     pool: Pool,
     event: EventId,
@@ -74,6 +83,7 @@ struct Shop {
     opens: Instant,
     speed: f64,
     ttl: f64,
+    checkout: f64,
 }
 
 impl Suite {
@@ -107,6 +117,7 @@ impl Suite {
             opens: Instant::now(),
             speed: size.speed,
             ttl: ttl.into(),
+            checkout: checkout.into(),
         };
         let (done, result) = tokio::sync::oneshot::channel();
         let crowd = buyers.clone();
@@ -177,8 +188,12 @@ impl Shop {
             let think = buyer.random.exponential(THINK);
             self.wait(think).await;
             tries += 1;
+            let asked = self.seconds();
             match self.hold(token, &seats).await? {
-                Some(hold) => return self.pay(number, &mut buyer.random, token, &hold, &seats).await,
+                Some(hold) => {
+                    let hold = Held { token: hold, seats, asked };
+                    return self.pay(number, &mut buyer.random, token, &hold).await;
+                }
                 None => self.wait(AFTER_CONFLICT).await,
             }
         }
@@ -203,15 +218,9 @@ impl Shop {
         Ok(token_in(&body).filter(|_| status == 201))
     }
 
-    async fn pay(
-        &self,
-        number: usize,
-        random: &mut Random,
-        token: &str,
-        hold: &str,
-        seats: &[u32],
-    ) -> std::io::Result<()> {
-        let since = self.seconds();
+    async fn pay(&self, number: usize, random: &mut Random, token: &str, held: &Held) -> std::io::Result<()> {
+        let Held { token: hold, seats, asked } = held;
+        let (asked, since) = (*asked, self.seconds());
         let walks_away = random.unit() < ABANDON;
         if walks_away && random.unit() >= RELEASE {
             self.books.ended(number, Ended::Expired, seats, self.ttl, self.seconds());
@@ -220,6 +229,9 @@ impl Shop {
         if !walks_away {
             let path = format!("/api/bookings/hold/{hold}/checkout");
             let (status, _) = self.pool.send(&client::post(&path, token, "{}")).await?;
+            if self.too_late(number, status, asked, self.ttl, seats) {
+                return Ok(());
+            }
             self.books.expect(status, 200, "checkout");
         }
         let pay = random.between(PAY.0, PAY.1);
@@ -232,12 +244,31 @@ impl Shop {
         } else {
             let path = format!("/api/bookings/{hold}/confirm");
             let (status, _) = self.pool.send(&client::post(&path, token, "{}")).await?;
+            if self.too_late(number, status, asked, self.ttl + self.checkout, seats) {
+                return Ok(());
+            }
             self.books.expect(status, 201, "confirm");
             if status == 201 {
                 self.books.ended(number, Ended::Sold, seats, self.seconds() - since, self.seconds());
             }
         }
         Ok(())
+    }
+}
+
+/// Of an operation on a hold whose time is over.
+const GONE: u16 = 410;
+
+impl Shop {
+    /// A machine that is busy with other things may let a hold run out under its buyer. That is no error as long as
+    /// the buyer's clock says so too: a hold can't end sooner than its length after it was `asked` for.
+    fn too_late(&self, buyer: usize, status: u16, asked: f64, lasts: f64, seats: &[u32]) -> bool {
+        let now = self.seconds();
+        let late = status == GONE && now - asked + APART >= lasts;
+        if late {
+            self.books.ended(buyer, Ended::TooLate, seats, lasts, now);
+        }
+        late
     }
 }
 

@@ -89,6 +89,7 @@ pub fn report() -> Report {
             conflicts: 30,
             released: 1,
             left_to_expire: 1,
+            too_late: 0,
             wasted_seat_minutes: 3.0,
             used_seat_minutes: 9.0,
             fairness: Fairness::default(),

@@ -63,7 +63,7 @@ impl Sizes {
             rounds: 3,
             warm_up: millis(400),
             turn: millis(2_000),
-            latency: millis(2_000),
+            latency: millis(1_500),
             seats_per_second: 60_000,
             connections: 256,
             pools: &[20],

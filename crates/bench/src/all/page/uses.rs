@@ -9,8 +9,11 @@ pub fn sections(report: &Report) -> Vec<Section> {
     vec![sale(report), one_seat(report), area(report), checkout(report), maps(report)]
 }
 
+/// A name, and how it is found and written.
+type Figure = (&'static str, fn(&Sale) -> String);
+
 fn sale(report: &Report) -> Section {
-    let figures: [(&'static str, fn(&Sale) -> String); 17] = [
+    let figures: [Figure; 18] = [
         ("buyers, seats", |sale| format!("{}, {}", sale.buyers, sale.seats)),
         ("sold out after", |sale| match sale.sold_out_after_seconds {
             Some(seconds) => format!("{seconds:.1} s ({:.1} min of the sale)", seconds * sale.speed / 60.0),
@@ -23,6 +26,7 @@ fn sale(report: &Report) -> Section {
         ("conflicts (409)", |sale| rate(sale.conflicts as f64)),
         ("released", |sale| sale.released.to_string()),
         ("left to expire", |sale| sale.left_to_expire.to_string()),
+        ("paid too late", |sale| sale.too_late.to_string()),
         ("wasted seat-minutes", |sale| rate(sale.wasted_seat_minutes)),
         ("used seat-minutes", |sale| rate(sale.used_seat_minutes)),
         ("hold p50, p99 ms", |sale| format!("{}, {}", ms(sale.hold.p50_ms), ms(sale.hold.p99_ms))),
@@ -36,7 +40,7 @@ fn sale(report: &Report) -> Section {
             format!("{:.3} ({:.3})", sale.fairness.gini, sale.fairness.gini_in_a_queue)
         }),
     ];
-    let row = |(name, figure): &(&'static str, fn(&Sale) -> String)| {
+    let row = |(name, figure): &Figure| {
         std::iter::once((*name).to_owned()).chain(report.sale.iter().map(figure)).collect()
     };
     let mut headings = vec![""];

@@ -16,6 +16,8 @@ pub enum Ended {
     Sold,
     Released,
     Expired,
+    /// Its time was over before the buyer had paid.
+    TooLate,
 }
 
 pub struct Books(Mutex<Entries>);
@@ -25,6 +27,7 @@ struct Entries {
     conflicts: u64,
     released: u32,
     expired: u32,
+    too_late: u32,
     /// Seats by buyer.
     got: Vec<u32>,
     /// Who bought a seat. More than one is what must never be.
@@ -43,6 +46,7 @@ impl Books {
             conflicts: 0,
             released: 0,
             expired: 0,
+            too_late: 0,
             got: vec![0; buyers as usize],
             owners: HashMap::new(),
             wasted: 0.0,
@@ -110,6 +114,10 @@ impl Books {
                 entries.wasted += seat_seconds;
                 entries.expired += 1;
             }
+            Ended::TooLate => {
+                entries.wasted += seat_seconds;
+                entries.too_late += 1;
+            }
         }
     }
 
@@ -156,6 +164,7 @@ impl Books {
             conflicts: entries.conflicts,
             released: entries.released,
             left_to_expire: entries.expired,
+            too_late: entries.too_late,
             wasted_seat_minutes: minutes(entries.wasted),
             used_seat_minutes: minutes(entries.used),
             fairness: fairness(&entries.got, buyers, size.seats),
