@@ -109,9 +109,16 @@ impl HotTier {
     }
 
     async fn load(&self, id: EventId, slot: &Slot) -> Result<Arc<LiveEvent>, Option<Failure>> {
-        let mut hot = HotEvent::new(self.snapshot(id).await?);
+        let (snapshot, is_copy) = self.snapshot(id).await?;
+        let mut hot = HotEvent::new(snapshot);
         if self.truth.is_shared() {
-            self.read_on(id, &mut hot).await?;
+            let mut read = self.read_on(id, &mut hot).await;
+            if read.is_err() && is_copy {
+                // The journal does not follow from what Redis had.
+                hot = HotEvent::new(self.truth.event(id).await.map_err(Some)?.ok_or(None)?);
+                read = self.read_on(id, &mut hot).await;
+            }
+            read?;
         }
         let event = Arc::new(LiveEvent::new(hot));
         let mut stage = slot.stage.lock();
@@ -124,21 +131,21 @@ impl HotTier {
         Ok(event)
     }
 
-    /// From Redis if it has the event, else from the truth, and then Redis gets it.
-    async fn snapshot(&self, id: EventId) -> Result<EventSnapshot, Option<Failure>> {
+    /// From Redis if it has the event, else from the truth, and then Redis gets it. And whether it is from Redis.
+    async fn snapshot(&self, id: EventId) -> Result<(EventSnapshot, bool), Option<Failure>> {
         let Some(warm) = self.warm.as_ref().filter(|warm| warm.is_up()) else {
             self.hits.truth.increment(1);
-            return self.truth.event(id).await.map_err(Some)?.ok_or(None);
+            return Ok((self.truth.event(id).await.map_err(Some)?.ok_or(None)?, false));
         };
         if let Some(snapshot) = self.load_from_warm(warm, id).await {
             self.hits.warm.increment(1);
-            return Ok(snapshot);
+            return Ok((snapshot, true));
         }
         self.hits.truth.increment(1);
         let snapshot = self.truth.event(id).await.map_err(Some)?.ok_or(None)?;
         let (warm, copy, now) = (warm.clone(), snapshot.clone(), self.truth.now());
         tokio::spawn(async move { reconcile::save(&warm, copy.row.event.org, &copy, now).await });
-        Ok(snapshot)
+        Ok((snapshot, false))
     }
 
     /// What was committed since the snapshot was made: the copy in Redis may have missed something.
@@ -203,7 +210,7 @@ impl HotTier {
         // With one writer facts come in order: one that is missing will not come any more.
         let hopeless =
             !self.truth.is_shared() && matches!(&*stage, Stage::Ready(_, early) if !early.is_empty());
-        if hopeless || staged > MAX_STAGED {
+        if hopeless || is_wrong(&stage) || staged > MAX_STAGED {
             tracing::warn!(event = %id, sequence, "the hot tier missed facts, loading the event again");
             self.forget(id, &slot);
         }
@@ -292,4 +299,11 @@ impl HotTier {
             slots.remove(&id);
         }
     }
+}
+
+/// Whether the next fact is there and can't be applied: it, or what is known, is not what the truth has.
+fn is_wrong(stage: &Stage) -> bool {
+    let Stage::Ready(event, early) = stage else { return false };
+    let next = event.read().sequence().saturating_add(1);
+    early.contains_key(&next)
 }

@@ -1,5 +1,7 @@
 //! One event in memory: arrays by seat ordinal, a bitmap of what is free, and counters.
 
+mod fits;
+
 use std::sync::Arc;
 
 use rowlock_core::area::Area;
@@ -206,14 +208,14 @@ impl HotEvent {
             + self.free.capacity() * 8
     }
 
-    /// Applies the next fact of the event's stream. `false`: it does not fit behind what is known, so the event must
-    /// be loaded again.
+    /// Applies the next fact of the event's stream. `false`: it does not fit behind what is known, or it can't be a fact
+    /// of this event, and nothing has changed. Then the event must be loaded again.
     #[must_use]
     pub fn apply(&mut self, sequence: u64, fact: &Fact) -> bool {
         if sequence <= self.sequence {
             return true;
         }
-        if sequence != self.sequence + 1 {
+        if sequence != self.sequence.saturating_add(1) || !self.fits(fact) {
             return false;
         }
         self.sequence = sequence;

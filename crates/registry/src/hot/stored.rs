@@ -104,7 +104,8 @@ pub(crate) fn from_warm(layout: &[u8], warm: &WarmEvent, shape: EventShape) -> O
         && head.event.org == shape.org
         && seats.len() == warm.seats as usize * SEAT_BYTES
         && (warm.seats, head.blocks.len(), head.areas.len())
-            == (shape.seats, shape.blocks as usize, shape.areas as usize);
+            == (shape.seats, shape.blocks as usize, shape.areas as usize)
+        && head.areas.iter().all(|area| usize::from(area.tier) < head.event.tiers.len());
     if !belongs {
         return None;
     }
@@ -130,7 +131,9 @@ pub(crate) fn from_warm(layout: &[u8], warm: &WarmEvent, shape: EventShape) -> O
         .into_iter()
         .map(|area| {
             let counts = warm.areas.iter().find(|counts| counts.area == area.id)?;
-            Some(Area { held: counts.held, sold: counts.sold, ..area })
+            let taken = u64::from(counts.held) + u64::from(counts.sold);
+            let area = Area { held: counts.held, sold: counts.sold, ..area };
+            (taken <= u64::from(area.capacity)).then_some(area)
         })
         .collect::<Option<Vec<Area>>>()?;
     let row = EventRow {
@@ -149,12 +152,17 @@ fn place(bytes: &[u8], head: &Head) -> Option<SeatPlace> {
     let (tier, rest) = rest.split_first()?;
     let (x, rest) = rest.split_first_chunk()?;
     let (y, _) = rest.split_first_chunk()?;
+    let (x, y) = (f32::from_le_bytes(*x), f32::from_le_bytes(*y));
+    // Whoever draws the seat looks its tier up, and has no way to write what is not a number.
+    if usize::from(*tier) >= head.event.tiers.len() || !x.is_finite() || !y.is_finite() {
+        return None;
+    }
     Some(SeatPlace {
         block: head.blocks.get(usize::from(u16::from_le_bytes(*block)))?.id,
         row: head.rows.get(u32::from_le_bytes(*row) as usize)?.clone(),
         number: u32::from_le_bytes(*number),
         tier: *tier,
-        x: f32::from_le_bytes(*x),
-        y: f32::from_le_bytes(*y),
+        x,
+        y,
     })
 }
