@@ -11,6 +11,8 @@ mod announce;
 mod apply;
 mod claim;
 mod closings;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod holds;
 mod keys;
 mod link;

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 const MAX_LINES: usize = 600;
 
 /// Each crate, and those of ours that it may use.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("core", &[]),
     ("dev", &[]),
     ("truth", &["core"]),
@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("server", &["core", "truth", "registry", "api", "dev"]),
     ("bench", &["core", "truth", "registry", "api", "server", "dev"]),
     ("sim", &["core", "truth", "registry", "dev"]),
+    ("fuzz", &["core", "truth", "registry", "api", "server"]),
 ];
 
 /// What only some crates may speak: a dependency, and who may have it.
@@ -25,7 +26,7 @@ const SPEAKERS: [(&str, &[&str]); 13] = [
     ("rusqlite", &["truth"]),
     ("tokio-postgres", &["truth", "bench", "sim"]),
     ("redis", &["registry", "bench", "sim"]),
-    ("axum", &["api", "server", "bench"]),
+    ("axum", &["api", "server", "bench", "fuzz"]),
     ("hyper", &["server", "bench"]),
     ("hyper-util", &["server", "bench"]),
     ("http", &["api"]),
@@ -70,10 +71,11 @@ fn crate_of(path: &Path) -> String {
     shown(path).split('/').nth(1).unwrap().to_owned()
 }
 
-/// Code that ships, as opposed to tests, the benchmark and the simulator.
+/// Code that ships, as opposed to tests, the benchmark, the simulator and the fuzzers.
 fn ships(path: &Path) -> bool {
     let path = shown(path);
-    path.contains("/src/") && !path.starts_with("crates/bench/") && !path.starts_with("crates/sim/")
+    let tries = ["crates/bench/", "crates/sim/", "crates/fuzz/"];
+    path.contains("/src/") && !tries.iter().any(|tries| path.starts_with(tries))
 }
 
 fn dependencies(name: &str, kind: &str) -> BTreeSet<String> {

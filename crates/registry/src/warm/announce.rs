@@ -168,7 +168,7 @@ impl Listener {
 }
 
 /// `Some(None)`: our own, which is half of all that a busy node hears, so its facts are not read.
-fn read(payload: &[u8], own: Uuid) -> Option<Option<Announced>> {
+pub(super) fn read(payload: &[u8], own: Uuid) -> Option<Option<Announced>> {
     let message: Message<'_> = serde_json::from_slice(payload).ok()?;
     if message.node == own {
         return Some(None);

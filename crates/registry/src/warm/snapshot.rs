@@ -215,7 +215,7 @@ fn part(base: &str, first: usize) -> Cmd {
 }
 
 /// `S:H:U`. A user may have colons in it, so it comes last.
-fn member(event: EventId, held: &WarmHeld) -> String {
+pub(super) fn member(event: EventId, held: &WarmHeld) -> String {
     format!("{}:{}:{}", SeatId::of(event, held.ordinal), held.hold, held.user)
 }
 
@@ -228,16 +228,16 @@ pub(super) fn read_member(event: EventId, member: &str, score: f64) -> Option<Wa
 }
 
 /// The answers to the reads of [`Warm::load`].
-struct Parts {
-    occupancy: HashMap<String, String>,
-    free: Vec<u8>,
-    sold: Vec<u8>,
-    held: Vec<(String, f64)>,
-    sequence: String,
+pub(super) struct Parts {
+    pub occupancy: HashMap<String, String>,
+    pub free: Vec<u8>,
+    pub sold: Vec<u8>,
+    pub held: Vec<(String, f64)>,
+    pub sequence: String,
 }
 
 /// What is stored contradicts itself.
-struct Wrong {
+pub(super) struct Wrong {
     sequence: String,
 }
 
@@ -251,7 +251,7 @@ impl Parts {
         Some(Self { occupancy: read.0, free, sold, held: read.3, sequence })
     }
 
-    fn read(self, event: EventId) -> Result<WarmEvent, Wrong> {
+    pub fn read(self, event: EventId) -> Result<WarmEvent, Wrong> {
         self.parse(event).ok_or(Wrong { sequence: self.sequence })
     }
 
