@@ -1,5 +1,7 @@
 //! The OpenAPI document: what the handlers declare, and what is true of all of them.
 
+mod links;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
@@ -147,6 +149,7 @@ fn complete(method: &str, operation: &mut Value, guarded: bool) {
     if let Some(Value::Object(responses)) = operation.get_mut("responses") {
         for (status, response) in responses {
             add_response_headers(method, status, response, guarded);
+            links::add(response);
         }
     }
     operation["x-problems"] = json!(problems);

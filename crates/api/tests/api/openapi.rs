@@ -74,6 +74,64 @@ fn every_operation_is_described_whole() {
     }
 }
 
+/// All operations by their id, with their paths.
+fn operations() -> std::collections::BTreeMap<&'static str, (&'static str, &'static Value)> {
+    let items = DOCUMENT["paths"].as_object().unwrap().iter();
+    let operations = items.flat_map(|(path, item)| {
+        item.as_object().unwrap().values().map(move |operation| (path.as_str(), operation))
+    });
+    operations
+        .map(|(path, operation)| (operation["operationId"].as_str().unwrap(), (path, operation)))
+        .collect()
+}
+
+/// The schema of what a JSON pointer leads to in a document with this one.
+fn schema_at(mut schema: &'static Value, pointer: &str) -> Option<&'static Value> {
+    for step in pointer.split('/').skip(1) {
+        while let Some(reference) = schema["$ref"].as_str() {
+            schema = DOCUMENT.pointer(&reference[1..])?;
+        }
+        schema = match step.parse::<usize>() {
+            Ok(_) => schema.get("items")?,
+            Err(_) => schema["properties"].get(step)?,
+        };
+    }
+    Some(schema)
+}
+
+/// A link that leads nowhere, or takes its id from where there is none, would be silently left out by whoever follows it.
+#[test]
+fn every_link_leads_somewhere() {
+    let operations = operations();
+    let mut reached = std::collections::BTreeSet::new();
+    for (id, (_, operation)) in &operations {
+        for response in operation["responses"].as_object().unwrap().values() {
+            let schema = &response["content"]["application/json"]["schema"];
+            for (name, link) in response["links"].as_object().into_iter().flatten() {
+                let what = format!("{id} to {name}");
+                let to = link["operationId"].as_str().unwrap();
+                let (path, _) = operations.get(to).unwrap_or_else(|| panic!("{what}: no such operation"));
+                reached.insert(to);
+                for (parameter, _) in link["parameters"].as_object().into_iter().flatten() {
+                    assert!(
+                        path.contains(&format!("{{{parameter}}}")),
+                        "{what}: {parameter} is not in {path}"
+                    );
+                }
+                let text = link.to_string();
+                for from in text.split("$response.body#").skip(1) {
+                    let pointer = from.split('"').next().unwrap();
+                    assert!(schema_at(schema, pointer).is_some(), "{what}: {pointer} is not in the answer");
+                }
+            }
+        }
+    }
+    // Nobody is told the id of a user: it is theirs to know.
+    let with_ids = operations.iter().filter(|(_, (path, _))| path.contains('{') && !path.contains("user_id"));
+    let lost: Vec<_> = with_ids.filter(|(id, _)| !reached.contains(*id)).map(|(id, _)| id).collect();
+    assert!(lost.is_empty(), "no link leads to {lost:?}");
+}
+
 #[tokio::test]
 async fn the_server_shows_the_same_document() {
     let server = Server::start().await;
