@@ -3,10 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use rowlock_core::seat::SeatState;
 use rowlock_core::slice::RecordKey;
 use rowlock_core::{Actor, Command, IdempotencyKey, Outcome, Refusal, Request, Slice, execute};
 
-use crate::support::stage::{FLOOR_PLACES, Stage, cart, checkout, hold_in, kinds, release, section, user};
+use crate::support::stage::{
+    FLOOR_PLACES, SEATS, Stage, cart, checkout, hold_in, kinds, release, section, user,
+};
 use crate::support::{Counter, request};
 
 /// A slice with the rows of a stage that these tests ask for.
@@ -26,6 +29,8 @@ fn a_slice_says_what_it_has() {
     let stage = Stage::new();
     let mut slice = slice_of(&stage);
     let ann = user("ann");
+    assert_eq!(slice.events().collect::<Vec<_>>(), [stage.event]);
+    assert_eq!(slice.seats().filter(|(_, seat)| seat.state == SeatState::Available).count(), SEATS as usize);
     assert!(slice.has_seat(stage.seat(0)) && !slice.has_seat(stage.seat(99)));
     assert!(!slice.has_usage(stage.event, &ann));
     slice.load_usage(stage.event, ann.clone(), 3);
