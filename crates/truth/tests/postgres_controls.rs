@@ -293,6 +293,29 @@ async fn in_degraded_mode_a_confirm_waits_for_its_seat() {
     stage.assert_clean().await;
 }
 
+/// Releasing again is a success, also when the seat is another one's by now and they have it locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_degraded_mode_what_was_released_can_be_released_again() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    let hold = stage.held(stage.hold("ann", &[0, 1])).await;
+    stage.held(stage.release("ann", hold.id, &[0])).await;
+    stage.truth.set_degraded(true);
+    let (other, connection) =
+        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
+    let releasing = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.held(stage.release("ann", hold.id, &[0])).await }
+    });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    rowlock_dev::wait_until(Duration::from_secs(5), || backend.sql(waits) == "1" || releasing.is_finished());
+    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
+    assert_eq!(releasing.await.expect("it is released").seats.len(), 1);
+    stage.assert_clean().await;
+}
+
 #[tokio::test]
 async fn an_address_that_can_not_be_used_is_told_without_its_password() {
     let open =

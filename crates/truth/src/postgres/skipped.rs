@@ -40,6 +40,10 @@ pub(super) fn meets(loaded: &Loaded, request: &Request) -> bool {
             };
             booking.tickets.iter().any(|ticket| seat(booking.event, &ticket.admits))
         }),
+        // What is released again may be another one's by now.
+        Command::Release { hold, seats, .. } => {
+            seats.iter().any(left_out) || slice.hold(*hold).is_some_and(any_of)
+        }
         command => command.hold().and_then(|hold| slice.hold(hold)).is_some_and(any_of),
     }
 }
