@@ -316,6 +316,31 @@ async fn in_degraded_mode_what_was_released_can_be_released_again() {
     stage.assert_clean().await;
 }
 
+/// A node that stands still in the middle of a transaction is thrown out by Postgres. That is the store being away for a
+/// moment, and not a command that is broken.
+#[tokio::test]
+async fn standing_still_in_a_transaction_is_an_outage() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    stage.held(stage.hold("ann", &[0])).await;
+    // Where in the transaction it stands still depends on how often the others had their turn before.
+    for turns in 1..12 {
+        let stand_still = async {
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            std::thread::sleep(Duration::from_millis(2_500));
+        };
+        let (answer, ()) = tokio::join!(stage.one(stage.hold("bob", &[turns])), stand_still);
+        assert!(matches!(answer, Ok(_) | Err(Failure::Unavailable(_))), "after {turns}: {answer:?}");
+        if backend.server.said().contains("idle-in-transaction timeout") {
+            stage.held(stage.hold("bob", &[turns])).await;
+            return stage.assert_clean().await;
+        }
+    }
+    panic!("it never stood still in a transaction: {}", backend.server.said());
+}
+
 #[tokio::test]
 async fn an_address_that_can_not_be_used_is_told_without_its_password() {
     let open =

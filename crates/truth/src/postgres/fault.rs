@@ -78,10 +78,12 @@ impl StoreError {
     }
 
     fn ends_session(&self) -> bool {
-        // Shutdowns, and a primary that has become a standby.
+        // Shutdowns, a primary that has become a standby, and a transaction that this node has left open for too long
+        // because it stood still.
         let Some(code) = self.code() else { return false };
         code.code().starts_with("57P")
             || code.code().starts_with("08")
+            || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
             || *code == SqlState::READ_ONLY_SQL_TRANSACTION
     }
 
