@@ -31,6 +31,8 @@ pub enum Fault {
     StorePause,
     /// The store ends all transactions and connections.
     StoreRestart,
+    /// The same in the middle of the next commit.
+    StoreRestartAtCommit,
     /// The network loses, delays and repeats for a while.
     Weather,
     /// The network loses answers for a while.
@@ -43,7 +45,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 17] = [
+    pub const ALL: [Fault; 18] = [
         Fault::Crash,
         Fault::CrashAtStep,
         Fault::Stop,
@@ -54,6 +56,7 @@ impl Fault {
         Fault::Isolate,
         Fault::StorePause,
         Fault::StoreRestart,
+        Fault::StoreRestartAtCommit,
         Fault::Weather,
         Fault::LostAnswers,
         Fault::RedisPause,
@@ -103,6 +106,7 @@ fn strike(world: &Arc<World>, dice: &super::dice::Dice, fault: Fault) {
         }
         (Fault::StorePause, _) => world.net.pause(Place::Store, now + millis),
         (Fault::StoreRestart, _) => world.store.restart(),
+        (Fault::StoreRestartAtCommit, _) => world.store.restart_at_commit(true),
         (Fault::Weather, _) => {
             let weather = Weather {
                 lost: dice.between(0..=150) as u32,

@@ -108,6 +108,9 @@ impl State {
                 let pair = [b"maxmemory-policy".to_vec(), b"noeviction".to_vec()];
                 Ok(Value::Array(pair.map(Value::BulkString).to_vec()))
             }
+            (Some("INFO"), _) => {
+                Ok(Value::BulkString(b"# Memory\r\nmaxmemory_policy:noeviction\r\n".to_vec()))
+            }
             (Some("PUBLISH"), _) => {
                 let (channel, message) = (&command[1], &command[2]);
                 self.subscribers.retain(|(_, sender)| !sender.is_closed());

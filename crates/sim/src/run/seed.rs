@@ -1,5 +1,6 @@
 //! One run: set up, storm, calm, audit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,22 +46,23 @@ pub fn run(seed: u64, broken: Option<Broken>, trace: bool) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     panics::record();
-    let report = runtime.block_on(async {
-        let world = World::new(seed, broken, trace);
-        drive(&world).await;
-        // The kernel's assertions are for breaking it; and what is broken on purpose shows itself in other ways.
-        for panic in panics::recorded().into_iter().filter(|_| broken.is_none()) {
+    let world = runtime.block_on(async { World::new(seed, broken, trace) });
+    let driven = catch_unwind(AssertUnwindSafe(|| runtime.block_on(drive(&world))));
+    let panics = panics::recorded();
+    // The kernel asserts, and tasks that panic are ended one by one: what is broken on purpose must show in other ways.
+    if broken.is_none() || driven.is_err() {
+        for panic in panics {
             world.history.violation('L', format_args!("panic: {panic}"));
         }
-        Report {
-            seed,
-            digest: world.history.digest(),
-            counts: world.history.counts(),
-            violations: world.history.violations(),
-            last_lines: world.history.last_lines(),
-            virtual_millis: world.clock.millis(),
-        }
-    });
+    }
+    let report = Report {
+        seed,
+        digest: world.history.digest(),
+        counts: world.history.counts(),
+        violations: world.history.violations(),
+        last_lines: world.history.last_lines(),
+        virtual_millis: runtime.block_on(async { world.clock.millis() }),
+    };
     runtime.shutdown_background();
     report
 }

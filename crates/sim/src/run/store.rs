@@ -86,6 +86,8 @@ pub struct Store {
     locks: Locks,
     sessions: Mutex<BTreeMap<Transaction, Session>>,
     listeners: Mutex<Vec<mpsc::Sender<Vec<Stream>>>>,
+    /// It restarts in the middle of the next commit.
+    fuse: AtomicBool,
 }
 
 impl Store {
@@ -100,6 +102,7 @@ impl Store {
             locks: Locks::default(),
             sessions: Mutex::default(),
             listeners: Mutex::default(),
+            fuse: AtomicBool::new(false),
         })
     }
 
@@ -164,6 +167,10 @@ impl Store {
         };
         open.into_iter().for_each(|transaction| self.end(transaction, Status::Aborted));
         self.listeners.lock().clear();
+    }
+
+    pub fn restart_at_commit(&self, restart: bool) {
+        self.fuse.store(restart, Ordering::Relaxed);
     }
 
     async fn work(&self) {
@@ -321,6 +328,9 @@ impl Store {
             }
         }
         self.work().await;
+        if self.fuse.swap(false, Ordering::Relaxed) {
+            self.restart();
+        }
         self.work().await;
         if !self.is_open(transaction) {
             if self.broken() == Some(Broken::TornCommit) {

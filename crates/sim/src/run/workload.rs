@@ -297,10 +297,8 @@ impl Buyer {
                     self.bookings.push(booking.id);
                 }
             }
-            Said::Refused(_) => {
-                if self.dice.permille(300) && !self.holds.is_empty() {
-                    self.holds.remove(0);
-                }
+            Said::Refused(_) if self.dice.permille(300) && !self.holds.is_empty() => {
+                drop(self.holds.remove(0))
             }
             _ => {}
         }

@@ -129,6 +129,7 @@ impl World {
     pub fn calm(&self) {
         self.history.note(format_args!("calm"));
         self.net.calm();
+        self.store.restart_at_commit(false);
         for node in self.nodes.lock().iter() {
             node.life.pause_until(0);
             node.life.disarm();

@@ -5,7 +5,7 @@ use std::process::Command;
 use rowlock_sim::run::{run_all, seed};
 
 /// Seeds of every run of the tests. Many more are run by hand: docs/simulator.md has the figures.
-const SEEDS: std::ops::Range<u64> = 1..61;
+const SEEDS: std::ops::Range<u64> = 1..201;
 
 /// Seeds that have found something once, each with a word about it.
 fn regressions() -> Vec<u64> {

@@ -1,6 +1,6 @@
 //! The rows. What is here is committed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rowlock_core::area::Area;
@@ -135,7 +135,25 @@ impl Tables {
         let key_is_free =
             |name: &RecordName| self.records.get(name).is_none_or(|known| known.ends_at <= writes.now);
         let keys = writes.records.iter().all(|(name, _)| key_is_free(name));
-        if fresh && carts && keys { Ok(()) } else { Err(StoreError::Stale) }
+        if fresh && carts && keys && self.places_are_free(&writes.sections) {
+            Ok(())
+        } else {
+            Err(StoreError::Stale)
+        }
+    }
+
+    /// One place is one seat.
+    fn places_are_free(&self, sections: &[SectionsAdded]) -> bool {
+        let mut taken = BTreeSet::new();
+        sections.iter().all(|added| {
+            let known = self.events.get(&added.event).into_iter().flat_map(|event| &event.places);
+            let known: Vec<_> = known.map(|place| (place.block, place.row.clone(), place.number)).collect();
+            let mut places = added.sections.iter().flat_map(|section| section.places());
+            places.all(|place| {
+                let place = (place.block, place.row, place.number);
+                !known.contains(&place) && taken.insert(place)
+            })
+        })
     }
 
     /// Commits, all or nothing. Returns the sequences of the facts. They are taken last, when nothing can fail any more.
