@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DATA ?= data
 
-.PHONY: run build test rust tools fmt clippy unit doc alerts api-check bench clean
+.PHONY: run build test rust tools fmt clippy unit doc alerts api-check bench bench-parts prove wrk clean
 
 ## Build and start the server with demo data, listening on 127.0.0.1:8080.
 run: build
@@ -48,14 +48,23 @@ api-check: tools
 	$(CARGO) build --locked -p rowlock
 	scripts/schemathesis.sh target/debug/rowlock
 
-## What docs/performance.md reports: embedded, and on Postgres and Redis.
-bench: rust wrk
-	$(CARGO) run --release --locked -p rowlock-bench -- http
+## What this machine can do, next to what people would use instead: five minutes, and a report in target/bench.
+bench: tools
+	$(CARGO) run --release --locked -p rowlock-bench
 
-bench-postgres: tools wrk
+## The single measurements that docs/performance.md is about.
+bench-parts: tools wrk
+	$(CARGO) run --release --locked -p rowlock-bench -- http
 	$(CARGO) run --release --locked -p rowlock-bench -- postgres
 	$(CARGO) run --release --locked -p rowlock-bench -- load
 	$(CARGO) run --release --locked -p rowlock-bench -- reconcile
+
+## Tries to break the promises for longer than the tests do: see docs/proof.md.
+prove: tools
+	$(CARGO) build --release --locked -p rowlock -p rowlock-sim
+	target/release/rowlock-sim model
+	target/release/rowlock-sim run --seeds 1..10001
+	target/release/rowlock-sim torture --minutes 30
 
 wrk:
 	@command -v wrk >/dev/null || apt-get install -y --no-install-recommends wrk || \
