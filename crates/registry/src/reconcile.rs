@@ -283,6 +283,8 @@ pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Re
     }
     if differences.iter().any(|(_, what)| *what == Difference::Hot) {
         engine.hot().drop_event(event);
+        // At once: what is not in memory is not looked at again, and Redis may still have to be repaired.
+        let _ = engine.hot().get(event).await;
         repairs.hot_reloaded = 1;
     }
     engine.metrics().reconciled(repairs.total(), engine.now());
