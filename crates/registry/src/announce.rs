@@ -55,14 +55,20 @@ async fn tell_warm(
             batches.push(Batch { org, stream: *stream, facts: facts.clone() });
         }
     }
-    let Ok(applied) = warm.apply(engine.now(), &batches).await else { return false };
     let of_events = batches.iter().filter_map(|batch| match batch.stream {
         Stream::Event(event) => Some((batch.org, event)),
         Stream::Org(_) => None,
     });
+    let Ok(applied) = warm.apply(engine.now(), &batches).await else {
+        of_events.for_each(|(org, event)| engine.note_behind(org, event));
+        return false;
+    };
     for ((org, event), applied) in of_events.zip(applied) {
-        if applied == Applied::Missing {
-            reconcile::rebuild_soon(engine, org, event);
+        match applied {
+            Applied::Missing => reconcile::rebuild_soon(engine, org, event),
+            // Mostly the fact that is missing is on its way. If not, the next reconciliation finds out.
+            Applied::Waiting(_) => engine.note_behind(org, event),
+            Applied::Current(_) => {}
         }
     }
     true

@@ -1,5 +1,6 @@
 //! The one write path: refuse early, queue in the lane, commit, apply, answer.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,8 @@ use crate::{announce, follow};
 const MAX_CACHED_KEYS: usize = 100_000;
 /// How long a key is believed to be in force when another node may have revoked it.
 const KEY_AGE: Duration = Duration::from_secs(2);
+/// Events that are remembered because their copy in Redis missed a fact. More are found when somebody loads them.
+const MAX_BEHIND: usize = 4_096;
 /// Batches that may wait to be told to other nodes.
 const MAX_OUTGOING: usize = 1024;
 
@@ -121,6 +124,8 @@ struct Inner {
     /// `None` when there is no warm tier.
     claims: Option<Claims>,
     rebuilding: Mutex<FxHashSet<EventId>>,
+    /// Events whose copy in Redis was seen to miss a fact. Those in memory are looked at anyway.
+    behind: Mutex<BTreeMap<EventId, OrgId>>,
     durability: RwLock<Option<Durability>>,
     stopping: watch::Sender<bool>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -182,6 +187,7 @@ impl Engine {
             claims: warm.map(|warm| Claims::start(warm, Arc::clone(&truth))),
             truth,
             rebuilding: Mutex::default(),
+            behind: Mutex::default(),
             durability: RwLock::default(),
             stopping: watch::Sender::new(false),
             tasks: Mutex::new(tasks),
@@ -441,6 +447,18 @@ impl Engine {
 
     pub(crate) fn end_rebuild(&self, event: EventId) {
         self.inner.rebuilding.lock().remove(&event);
+    }
+
+    /// Has the next reconciliation look at an event, also when it is not in memory.
+    pub(crate) fn note_behind(&self, org: OrgId, event: EventId) {
+        let mut behind = self.inner.behind.lock();
+        if behind.len() < MAX_BEHIND {
+            behind.insert(event, org);
+        }
+    }
+
+    pub(crate) fn take_behind(&self) -> BTreeMap<EventId, OrgId> {
+        std::mem::take(&mut *self.inner.behind.lock())
     }
 
     pub(crate) fn durability(&self) -> &RwLock<Option<Durability>> {

@@ -435,13 +435,22 @@ pub(crate) async fn run(engine: Engine, first: Duration, every: Duration) {
             () = tokio::time::sleep(wait) => false,
         };
         wait = every;
-        for event in engine.hot().ids() {
-            let Some(org) = engine.hot().peek(event).map(|live| live.org()) else { continue };
+        let mut events = engine.take_behind();
+        let in_memory = engine.hot().ids();
+        events
+            .extend(in_memory.into_iter().filter_map(|event| Some((event, engine.hot().peek(event)?.org()))));
+        for (event, org) in events {
             if let (true, Some(warm)) = (after_outage, engine.warm()) {
                 let _ = rebuild(&engine, warm, org, event).await;
             }
-            if let Err(error) = reconcile(&engine, org, event).await {
-                tracing::warn!(%error, %event, "the tiers could not be reconciled");
+            match reconcile(&engine, org, event).await {
+                Ok(repairs) if repairs.total() == 0 => {}
+                // What was repaired is looked at once more, in memory or not.
+                Ok(_) => engine.note_behind(org, event),
+                Err(error) => {
+                    tracing::warn!(%error, %event, "the tiers could not be reconciled");
+                    engine.note_behind(org, event);
+                }
             }
             if engine.is_stopping() {
                 return;
