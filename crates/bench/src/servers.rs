@@ -30,17 +30,32 @@ impl Servers {
 
     /// A database with nothing in it, instead of the one of that name, and nothing in Redis. Returns its URL.
     pub async fn fresh(&self, name: &str) -> Fallible<String> {
-        let url = self.database(name).await?;
-        self.empty_redis()?;
-        Ok(url)
-    }
-
-    /// The database alone.
-    pub async fn database(&self, name: &str) -> Fallible<String> {
         let client = connect(&self.postgres.url()).await?;
         client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
         client.batch_execute(&format!("CREATE DATABASE {name}")).await?;
-        Ok(format!("postgres://{USER}@{}/{name}", self.postgres.address()))
+        self.empty_redis()?;
+        Ok(self.database_url(name))
+    }
+
+    /// A database with nothing in it, by emptying the one of that name if there is one: to drop and to make one takes
+    /// a checkpoint each.
+    pub async fn emptied(&self, name: &str) -> Fallible<String> {
+        let client = connect(&self.postgres.url()).await?;
+        let there = client.query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&name]).await?;
+        if there.is_none() {
+            client.batch_execute(&format!("CREATE DATABASE {name}")).await?;
+            return Ok(self.database_url(name));
+        }
+        // Whoever was killed may still have sessions that have not noticed.
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        client.query(end, &[&name]).await?;
+        let client = connect(&self.database_url(name)).await?;
+        client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await?;
+        Ok(self.database_url(name))
+    }
+
+    fn database_url(&self, name: &str) -> String {
+        format!("postgres://{USER}@{}/{name}", self.postgres.address())
     }
 
     pub fn empty_redis(&self) -> Fallible<()> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures::future::try_join_all;
 use hdrhistogram::Histogram;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -159,10 +160,11 @@ type Mine = Vec<(SocketAddr, Box<dyn Requests>)>;
 fn on_thread(load: &Load, thread: u32, threads: u32, mine: Mine, number: &Arc<AtomicU64>) -> io::Result<Run> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut open = Vec::new();
-        for (address, requests) in mine {
-            open.push((Connection::open(address).await?, requests));
-        }
+        // All at once: one after another, a thousand of them take seconds on a busy machine.
+        let open = mine.into_iter().map(|(address, requests)| async move {
+            Connection::open(address).await.map(|connection| (connection, requests))
+        });
+        let open = try_join_all(open).await?;
         match load.pace {
             Pace::Closed => closed(open, Instant::now() + load.duration, number).await,
             Pace::Open { per_second } => {
