@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::page::{Section, Table};
 use super::plot::escape;
 use super::report::Report;
-use super::text::is_number;
+use super::text::is_of_numbers;
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -57,11 +57,9 @@ fn rows(html: &mut String, table: &Table) {
         let _ = write!(html, "<caption>{}</caption>", escape(&table.caption));
     }
     if table.headings.iter().any(|heading| !heading.is_empty()) {
-        let numbers =
-            |column: usize| table.rows.iter().all(|row| row.get(column).is_some_and(|cell| is_number(cell)));
         html.push_str("<thead><tr>");
         for (column, heading) in table.headings.iter().enumerate() {
-            let class = if numbers(column) { " class=\"n\"" } else { "" };
+            let class = if is_of_numbers(table, column) { " class=\"n\"" } else { "" };
             let _ = write!(html, "<th{class}>{}</th>", escape(heading));
         }
         html.push_str("</tr></thead>");
@@ -69,11 +67,11 @@ fn rows(html: &mut String, table: &Table) {
     html.push_str("<tbody>\n");
     for row in &table.rows {
         html.push_str("<tr>");
-        for cell in row {
+        for (column, cell) in row.iter().enumerate() {
             let class = match cell.as_str() {
                 "ok" => " class=\"ok\"",
                 "SHORT" | "MISSING" => " class=\"short\"",
-                cell if is_number(cell) => " class=\"n\"",
+                _ if is_of_numbers(table, column) => " class=\"n\"",
                 _ => "",
             };
             let _ = write!(html, "<td{class}>{}</td>", escape(cell));

@@ -14,7 +14,7 @@ pub fn print(sections: &[Section]) {
     }
 }
 
-/// Columns as wide as what is in them. The first is text, the others are mostly numbers.
+/// Columns as wide as what is in them.
 pub fn draw(table: &Table) -> String {
     if table.rows.is_empty() {
         return String::new();
@@ -27,9 +27,9 @@ pub fn draw(table: &Table) -> String {
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let mut text = String::new();
     for row in all().skip(usize::from(headings.iter().all(String::is_empty))) {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
             let space = " ".repeat(width - cell.chars().count());
-            if is_number(cell) { format!("{space}{cell}") } else { format!("{cell}{space}") }
+            if is_of_numbers(table, column) { format!("{space}{cell}") } else { format!("{cell}{space}") }
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());
@@ -39,8 +39,13 @@ pub fn draw(table: &Table) -> String {
     text
 }
 
+/// A column in which all cells are numbers is easier to read when they end below one another.
+pub fn is_of_numbers(table: &Table, column: usize) -> bool {
+    table.rows.iter().all(|row| row.get(column).is_some_and(|cell| is_number(cell)))
+}
+
 /// A version is none.
-pub fn is_number(cell: &str) -> bool {
+fn is_number(cell: &str) -> bool {
     cell.replace(',', "").parse::<f64>().is_ok()
 }
 
@@ -52,7 +57,7 @@ mod tests {
     fn columns_line_up() {
         let rows = vec![vec!["a".to_owned(), "1,000".to_owned()], vec!["longer".to_owned(), "7".to_owned()]];
         let table = Table::new("", &["peer", "rate"], rows);
-        assert_eq!(draw(&table), "peer    rate\na       1,000\nlonger      7\n\n");
+        assert_eq!(draw(&table), "peer     rate\na       1,000\nlonger      7\n\n");
         assert_eq!(draw(&Table::default()), "");
         assert!(is_number("1,000.5") && !is_number("7.0.15") && !is_number("5 s") && !is_number(""));
     }
