@@ -89,6 +89,8 @@ pub struct Sabotage {
     pub no_locks: bool,
     /// Seats are written whatever version they have.
     pub no_compare_and_set: bool,
+    /// How long a node stands still in the middle of each transaction.
+    pub pause: Duration,
 }
 
 pub struct PostgresTruth {
@@ -117,10 +119,13 @@ impl PostgresTruth {
     /// Connects to tables that are there already.
     pub async fn open_existing(options: PostgresOptions) -> Result<Self, PostgresError> {
         #[cfg(feature = "conformance")]
-        let safeguards =
-            Safeguards { lock: !options.sabotage.no_locks, compare: !options.sabotage.no_compare_and_set };
+        let safeguards = Safeguards {
+            lock: !options.sabotage.no_locks,
+            compare: !options.sabotage.no_compare_and_set,
+            pause: options.sabotage.pause,
+        };
         #[cfg(not(feature = "conformance"))]
-        let safeguards = Safeguards { lock: true, compare: true };
+        let safeguards = Safeguards { lock: true, compare: true, pause: Duration::ZERO };
         let target = Target::new(&options.url, options.ca_file.as_ref())?;
         let client = target.connect(READ_LIMITS).await.map_err(|error| connect::unreachable(&error))?;
         migrate::check(&client).await?;

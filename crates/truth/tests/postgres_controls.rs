@@ -4,7 +4,6 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rowlock_core::{Command, Refusal};
@@ -17,6 +16,10 @@ use rowlock_truth::{Failure, Truth};
 use support::postgres::PostgresBackend;
 
 const HOLDERS: usize = 1_000;
+
+/// What was read is old when it is used, and nobody compares.
+const UNGUARDED: Sabotage =
+    Sabotage { no_locks: true, no_compare_and_set: true, pause: Duration::from_millis(2) };
 
 async fn nodes(backend: &PostgresBackend, count: usize) -> Vec<Arc<dyn Truth>> {
     // All at once: the first migrates, the others wait for it.
@@ -37,7 +40,7 @@ async fn a_thousand_holders_on_three_nodes_and_one_wins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_locks_and_comparison_a_seat_is_held_twice_and_verify_says_so() {
-    let backend = PostgresBackend::sabotaged(Sabotage { no_locks: true, no_compare_and_set: true });
+    let backend = PostgresBackend::sabotaged(UNGUARDED);
     let nodes = nodes(&backend, 2).await;
     let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
     for seat in 0..40 {
@@ -55,7 +58,7 @@ async fn without_locks_and_comparison_a_seat_is_held_twice_and_verify_says_so() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_locks_the_comparison_alone_is_enough() {
-    let backend = PostgresBackend::sabotaged(Sabotage { no_locks: true, ..Sabotage::default() });
+    let backend = PostgresBackend::sabotaged(Sabotage { no_compare_and_set: false, ..UNGUARDED });
     let nodes = nodes(&backend, 2).await;
     let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
     for seat in 0..4 {
@@ -321,46 +324,14 @@ async fn in_degraded_mode_what_was_released_can_be_released_again() {
 /// is the store being away for a moment, and not a command that is broken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn standing_still_in_a_transaction_is_an_outage() {
-    // Without locks there is a pause in the middle of every transaction.
-    let backend = PostgresBackend::sabotaged(Sabotage { no_locks: true, ..Sabotage::default() });
+    let backend = PostgresBackend::new();
     let stage = Stage::new(backend.truth().await, Setup::default()).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let buyers: Vec<_> = (0..4)
-        .map(|seat| {
-            let (stage, stop) = (stage.clone(), Arc::clone(&stop));
-            tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    let answer = stage.one(stage.hold("ann", &[seat])).await;
-                    let Ok(held) = &answer else {
-                        assert!(matches!(answer, Err(Failure::Unavailable(_))), "{answer:?}");
-                        continue;
-                    };
-                    let _ = stage.one(stage.release("ann", hold_of(held).id, &[seat])).await;
-                }
-            })
-        })
-        .collect();
-    let was_ended = || backend.server.said().contains("idle-in-transaction timeout");
-    for _ in 0..10 {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let sessions = backend.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'rowlock'");
-        let signal = |name: &str| {
-            let mut kill = std::process::Command::new("kill");
-            kill.arg(name).args(sessions.lines()).status().expect("kill runs");
-        };
-        signal("-STOP");
-        tokio::time::sleep(Duration::from_millis(2_300)).await;
-        signal("-CONT");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        if was_ended() {
-            break;
-        }
-    }
-    assert!(was_ended(), "no transaction was ever left open for too long");
-    stop.store(true, Ordering::Relaxed);
-    for buyer in buyers {
-        buyer.await.expect("nobody was told that their command is broken");
-    }
+    let sabotage = Sabotage { pause: Duration::from_millis(2_300), ..Sabotage::default() };
+    let slow = PostgresTruth::open(PostgresOptions { sabotage, ..backend.options() }).await.expect("a node");
+    let answers = slow.commit(vec![stage.hold("ann", &[0])]).await;
+    assert!(matches!(answers[..], [Err(Failure::Unavailable(_))]), "{answers:?}");
+    assert!(backend.server.said().contains("idle-in-transaction timeout"), "{}", backend.server.said());
+    stage.held(stage.hold("bob", &[0])).await;
     stage.assert_clean().await;
 }
 
@@ -412,7 +383,7 @@ async fn two_nodes_allocate_one_block_to_its_last_seat() {
 /// The control for the test above.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_locks_and_comparison_a_seat_of_a_block_is_given_twice() {
-    let backend = PostgresBackend::sabotaged(Sabotage { no_locks: true, no_compare_and_set: true });
+    let backend = PostgresBackend::sabotaged(UNGUARDED);
     let nodes = nodes(&backend, 2).await;
     for _ in 0..20 {
         let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;

@@ -66,6 +66,7 @@ impl From<StoreError> for Failed {
 pub(super) struct Safeguards {
     pub lock: bool,
     pub compare: bool,
+    pub pause: Duration,
 }
 
 pub(super) async fn attempt(
@@ -82,7 +83,9 @@ pub(super) async fn attempt(
     if !safeguards.lock {
         // For the test that shows what locks are good for: what was read is old when it is used.
         session.simple("ROLLBACK; BEGIN").await?;
-        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    if !safeguards.pause.is_zero() {
+        tokio::time::sleep(safeguards.pause).await;
     }
     let decided = catch_unwind(AssertUnwindSafe(|| decide(session, &mut loaded, batch)));
     let mut executed = match decided {
