@@ -19,6 +19,8 @@ ACTS_AS = os.environ.get("ROWLOCK_ACTS_AS")
 
 numbers = itertools.count()
 made = {"hold_token": [], "booking_id": []}
+# The codes of the tiers of each event that was seen.
+tiers = {}
 # Every id that an answer has shown.
 shown = set()
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -67,6 +69,19 @@ def fill_body(body, event, n):
         body["areas"] = areas
 
 
+def fill_tiers(path, body, n):
+    """Tiers that the event has, and blocks that no other request has filled."""
+    codes = tiers.get((path or {}).get("event_id"))
+    if not codes:
+        return
+    sections = body.get("sections")
+    for i, section in enumerate(sections if isinstance(sections, list) else []):
+        section["tier"] = codes[i % len(codes)]
+        section["block"] = f"generated {n} {i}"
+    if "capacity" in body and "tier" in body:
+        body["tier"] = codes[n % len(codes)]
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     if case.meta is None or not case.meta.generation.mode.is_positive:
@@ -86,6 +101,7 @@ def before_call(context, case, kwargs):
         fill_path(case.path_parameters, event, n)
     if isinstance(case.body, dict):
         fill_body(case.body, event, n)
+        fill_tiers(case.path_parameters, case.body, n)
 
 
 @schemathesis.hook
@@ -95,6 +111,10 @@ def after_call(context, case, response):
     # The large maps would only fill the memory.
     if len(response.content) < 100_000:
         shown.update(ID.findall(response.text))
+    if case.operation.path.startswith("/api/") and response.text.startswith("{"):
+        body = response.json()
+        if "event_id" in body and "tiers" in body:
+            tiers[body["event_id"]] = [tier["code"] for tier in body["tiers"]]
     if response.status_code != 201:
         return
     body = response.json()
