@@ -34,6 +34,8 @@ const MAX_EXPIRED: usize = 1_000;
 pub enum Place {
     Seat(SeatId),
     Area(AreaId),
+    /// All that the tier says, because it is of an older sequence.
+    Event(EventId),
 }
 
 /// What differs there.
@@ -191,6 +193,8 @@ enum Values {
     Seat((SeatStatus, Option<HoldId>), Option<(SeatStatus, Option<HoldId>)>),
     /// Places that are held and sold.
     Area((u32, u32), Option<(u32, u32)>),
+    /// The tier's sequence. The truth's goes up meanwhile; a tier that follows it does too.
+    Behind(u64),
 }
 
 fn differences(engine: &Engine, view: &View) -> FxHashMap<(Place, Difference), Values> {
@@ -201,6 +205,11 @@ fn differences(engine: &Engine, view: &View) -> FxHashMap<(Place, Difference), V
     let same = |sequence: u64| sequence == view.truth.sequence;
     if let Some(copy) = view.copy.as_ref().filter(|copy| same(copy.sequence)) {
         area_differences(&view.truth, &copy.areas, Difference::Copy, &mut found);
+    }
+    // Its seats may happen to be right. It waits for a fact that it missed, and takes none that come later.
+    if let Some(copy) = view.copy.as_ref().filter(|copy| copy.sequence < view.truth.sequence) {
+        let whole = Place::Event(view.truth.row.event.id);
+        found.insert((whole, Difference::Copy), Values::Behind(copy.sequence));
     }
     if let Some(hot) = view.hot.as_ref().filter(|hot| same(hot.sequence)) {
         area_differences(&view.truth, &hot.areas, Difference::Hot, &mut found);

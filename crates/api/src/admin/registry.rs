@@ -30,7 +30,7 @@ pub struct TierState {
     sequence: Option<u64>,
 }
 
-/// A seat or an area at which a tier differs from the truth.
+/// A seat or an area at which a tier differs from the truth. Without either: the tier is behind as a whole.
 #[derive(Serialize, ToSchema)]
 pub struct TierDifference {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -254,6 +254,25 @@ async fn a_wrong_counter_of_an_area_is_found_and_repaired() {
     house.assert_well().await;
 }
 
+/// A copy that has missed facts waits for them for good. That its seats happen to be right does not make it current.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_is_behind_is_found_though_its_seats_are_right() {
+    let house = House::new(Warm::single(), Setup::default()).await;
+    house.held(0, "ada", &[1]).await;
+    house.assert_well().await;
+    let key = house.redis().cli(&["KEYS", &format!("*{}*:occupancy", house.event)]).unwrap();
+    let current = house.redis().cli(&["HGET", key.trim(), "sequence"]).unwrap();
+    house.redis().cli(&["HINCRBY", key.trim(), "sequence", "-1"]).unwrap();
+    let path = format!("/api/admin/events/{}/registry", house.event);
+    let (_, found) = house.client(1).get("", &path).await.unwrap();
+    assert_eq!(found["agree"], json!(false), "{found}");
+    assert_eq!(found["differences"], json!([{"what": "warm_copy"}]), "{found}");
+    let (status, repaired) = house.client(1).post("", &format!("{path}/reconcile"), json!({})).await.unwrap();
+    assert_eq!((status, &repaired["copies_rebuilt"]), (200, &json!(1)), "{repaired}");
+    assert_eq!(house.redis().cli(&["HGET", key.trim(), "sequence"]).unwrap(), current);
+    house.assert_well().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_may_evict_is_refused_at_the_start() {
     let redis = rowlock_dev::redis::Redis::start_with(&["maxmemory-policy allkeys-lru"]).unwrap();
