@@ -69,3 +69,32 @@ async fn data_of_a_newer_version_is_left_alone() {
     let opened = SqliteTruth::open(backend.folder(), backend.options());
     assert!(matches!(opened.err(), Some(OpenError::NewerSchema { found: 99, .. })));
 }
+
+/// A seat's row is overwritten where it lies, whatever happens to the seat: one that grew would split its page.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rows_of_seats_keep_their_size() {
+    const SEATS: u32 = 400;
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup { rows: SEATS as usize / 10, ..Setup::default() }).await;
+    let size = || {
+        let sql = "SELECT count(*), sum(payload) FROM dbstat WHERE name = 'seats' AND pagetype = 'leaf'";
+        backend.database().query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("the pages")
+    };
+    let before: (u32, u32) = size();
+    assert!(before.0 > 5, "{before:?}");
+    for round in 0..150 {
+        let user = format!("user-{round}");
+        let hold = stage.held(stage.hold(&user, &[7, 8, 9])).await;
+        assert_eq!(size(), before, "held for the {round}. time");
+        stage.held(stage.release(&user, hold.id, &[7])).await;
+        let booking = stage.booked(stage.confirm(&user, hold.id)).await;
+        assert_eq!(size(), before, "sold for the {round}. time");
+        stage.booked(stage.cancel(booking.id)).await;
+        assert_eq!(size(), before, "free for the {round}. time");
+    }
+    let seats: Vec<u32> = (0..SEATS).collect();
+    for some in seats.chunks(20) {
+        stage.held(stage.hold("all", some)).await;
+    }
+    assert_eq!(size(), before);
+}

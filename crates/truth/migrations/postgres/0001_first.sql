@@ -5,7 +5,9 @@
 --   hold     0 active     1 converted  2 expired  3 cancelled
 --   booking  0 confirmed  1 cancelled
 -- `version` counts the writes of a row: every write names the version that it read.
--- Tables whose rows are overwritten leave room in their pages, so that a new version lands beside the old one.
+-- Tables whose rows are overwritten leave room in their pages, so that a new version lands beside the old one. A batch can
+-- overwrite all seats of a page at once, and no room is won back before it commits.
+-- Texts that are part of a key compare by their bytes: quicker, and an index stays right when the system's locales change.
 
 CREATE TABLE organizations (
     id         uuid   NOT NULL PRIMARY KEY,
@@ -42,7 +44,7 @@ CREATE TABLE blocks (
     event_key bigint  NOT NULL,
     position  integer NOT NULL,
     id        uuid    NOT NULL UNIQUE,
-    name      text    NOT NULL,
+    name      text    NOT NULL COLLATE "C",
     PRIMARY KEY (event_key, position),
     UNIQUE (event_key, name)
 );
@@ -51,7 +53,7 @@ CREATE TABLE areas (
     id        uuid     NOT NULL PRIMARY KEY,
     event_key bigint   NOT NULL,
     position  integer  NOT NULL,
-    name      text     NOT NULL,
+    name      text     NOT NULL COLLATE "C",
     tier      smallint NOT NULL,
     capacity  integer  NOT NULL,
     held      integer  NOT NULL,
@@ -71,21 +73,21 @@ CREATE TABLE seats (
     ticket_id  uuid,
     tier       smallint NOT NULL,
     block      integer  NOT NULL, -- position of its block
-    "row"      text     NOT NULL,
+    "row"      text     NOT NULL COLLATE "C",
     number     bigint   NOT NULL,
     x          real     NOT NULL,
     y          real     NOT NULL,
     CHECK ((status = 1) = (hold_id IS NOT NULL) AND (status = 1) = (held_until IS NOT NULL)),
     CHECK ((status = 2) = (ticket_id IS NOT NULL))
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 45);
 -- A place in the house is one seat.
 CREATE UNIQUE INDEX seats_by_place ON seats ((key >> 24), block, "row", number);
 
 CREATE TABLE holds (
     id             uuid     NOT NULL PRIMARY KEY,
     event_key      bigint   NOT NULL,
-    user_id        text     NOT NULL,
-    cart_token     text     NOT NULL,
+    user_id        text     NOT NULL COLLATE "C",
+    cart_token     text     NOT NULL COLLATE "C",
     status         smallint NOT NULL,
     version        bigint   NOT NULL,
     source         smallint NOT NULL,
@@ -109,7 +111,7 @@ CREATE TABLE bookings (
     id                uuid     NOT NULL PRIMARY KEY,
     hold_id           uuid     NOT NULL UNIQUE,
     event_key         bigint   NOT NULL,
-    user_id           text     NOT NULL,
+    user_id           text     NOT NULL COLLATE "C",
     status            smallint NOT NULL,
     version           bigint   NOT NULL,
     source            smallint NOT NULL,
@@ -134,8 +136,8 @@ CREATE INDEX tickets_by_booking ON tickets (booking_id, position);
 
 CREATE TABLE idempotency_records (
     org_id      uuid   NOT NULL,
-    actor       text   NOT NULL,
-    key         text   NOT NULL,
+    actor       text   NOT NULL COLLATE "C",
+    key         text   NOT NULL COLLATE "C",
     fingerprint bytea  NOT NULL,
     outcome     text   NOT NULL, -- JSON
     expires_at  bigint NOT NULL,

@@ -3,8 +3,10 @@
 //! A thread of its own copies what is committed while the writer goes on. It can never quite catch up with a busy
 //! writer, and only a log that was copied whole starts over, so when the log has grown large and little is left to
 //! copy, the writer is asked to copy that little between two batches.
+//!
+//! A log that starts over keeps its file: to overwrite is cheaper to sync than to append, because the file's size does
+//! not have to be made durable as well.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,12 +17,15 @@ use rusqlite::Connection;
 
 use super::open::{Folder, OpenError};
 
-/// Size of the log at which copying is worth a sync of the file.
-const COPY_AT_BYTES: u64 = 32 << 20;
-/// Size of the log at which the writer is asked to help it start over.
-const RESTART_AT_BYTES: u64 = 128 << 20;
-/// What may be left to copy for that: few enough pages that no request notices.
-const LEFT_FOR_WRITER_PAGES: i64 = 2_000;
+/// Pages that are worth copying, and a sync of the file.
+const COPY_AT_PAGES: i64 = 4_096;
+/// Length of the log, in pages, at which the writer is asked to help it start over.
+const RESTART_AT_PAGES: i64 = 16_384;
+/// What may be left to copy for that: so few that no request notices.
+const LEFT_FOR_WRITER_PAGES: i64 = 400;
+/// Each time that the copier goes over the log there is less left of it. A writer that is quicker than the disk must help
+/// all the same: it waits then, and the log does not grow without end.
+const MAX_ROUNDS: usize = 5;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A wish that the writer grants between two batches.
@@ -30,7 +35,7 @@ pub(super) struct Wish(Arc<AtomicBool>);
 impl Wish {
     pub fn grant(&self, db: &Connection) {
         if self.0.swap(false, Ordering::AcqRel)
-            && let Err(error) = copy_log(db)
+            && let Err(error) = checkpoint(db, "PASSIVE")
         {
             tracing::warn!(%error, "the log could not be copied by the writer");
         }
@@ -46,7 +51,6 @@ pub(super) struct Checkpointer {
 impl Checkpointer {
     pub fn start(folder: &Folder) -> Result<Self, OpenError> {
         let db = folder.connect_checkpointer()?;
-        let wal: PathBuf = folder.wal_file();
         let wish = Wish::default();
         let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let (its_wish, its_stop) = (wish.clone(), Arc::clone(&stop));
@@ -54,7 +58,7 @@ impl Checkpointer {
             .name("rowlock-checkpoint".into())
             .spawn(move || {
                 while !stopped(&its_stop) {
-                    look(&db, &wal, &its_wish);
+                    look(&db, &its_wish);
                 }
             })
             .expect("a thread can be started");
@@ -92,24 +96,39 @@ fn stopped(stop: &(Mutex<bool>, Condvar)) -> bool {
     *stopped
 }
 
-fn look(db: &Connection, wal: &Path, wish: &Wish) {
-    let size = std::fs::metadata(wal).map_or(0, |file| file.len());
-    if size < COPY_AT_BYTES {
-        return;
-    }
-    match copy_log(db) {
-        Ok(left) if size >= RESTART_AT_BYTES && 0 < left && left <= LEFT_FOR_WRITER_PAGES => {
-            wish.0.store(true, Ordering::Release);
-        }
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "the log could not be copied"),
+fn look(db: &Connection, wish: &Wish) {
+    if let Err(error) = copy(db, wish) {
+        tracing::warn!(%error, "the log could not be copied");
     }
 }
 
-/// Copies what it can without waiting for anybody. Returns the pages left.
-fn copy_log(db: &Connection) -> rusqlite::Result<i64> {
-    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        let (log, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok((log - copied).max(0))
+fn copy(db: &Connection, wish: &Wish) -> rusqlite::Result<()> {
+    let mut log = checkpoint(db, "NOOP")?;
+    if log.left < COPY_AT_PAGES {
+        return Ok(());
+    }
+    for _ in 0..MAX_ROUNDS {
+        log = checkpoint(db, "PASSIVE")?;
+        if log.pages < RESTART_AT_PAGES || log.left <= LEFT_FOR_WRITER_PAGES {
+            break;
+        }
+    }
+    if log.pages >= RESTART_AT_PAGES && log.left > 0 {
+        wish.0.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+struct Log {
+    pages: i64,
+    /// Those that were not copied yet.
+    left: i64,
+}
+
+/// `PASSIVE` copies what it can without waiting for anybody, `NOOP` only looks.
+fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<Log> {
+    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        let (pages, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok(Log { pages, left: (pages - copied).max(0) })
     })
 }

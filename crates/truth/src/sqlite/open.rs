@@ -12,7 +12,10 @@ use super::SqliteOptions;
 /// Older versions can corrupt a WAL that is checkpointed while it is written.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_first.sql"),
+    include_str!("../../migrations/sqlite/0002_room.sql"),
+];
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -69,10 +72,6 @@ impl Folder {
         self.path.join("rowlock.sqlite")
     }
 
-    pub fn wal_file(&self) -> PathBuf {
-        self.path.join("rowlock.sqlite-wal")
-    }
-
     pub fn connect_writer(&self, options: &SqliteOptions) -> Result<Connection, OpenError> {
         let mut db = Connection::open(self.file())?;
         db.busy_timeout(Duration::from_secs(10))?;
@@ -81,8 +80,8 @@ impl Folder {
         db.pragma_update(None, "synchronous", "FULL")?;
         // The checkpointer does this, away from the writer.
         db.pragma_update(None, "wal_autocheckpoint", 0)?;
-        // When the log starts over its file shrinks to this, so that its size says how much is in it.
-        db.pragma_update(None, "journal_size_limit", 16 << 20)?;
+        // What a long read kept the log from starting over for is given back to the disk.
+        db.pragma_update(None, "journal_size_limit", 256 << 20)?;
         db.pragma_update(None, "cache_size", -i64::from(options.cache_mebibytes) * 1024)?;
         db.pragma_update(None, "temp_store", "MEMORY")?;
         migrate(&mut db)?;

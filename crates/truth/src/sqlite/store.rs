@@ -30,7 +30,10 @@ pub(super) struct Store<'c> {
 const MAX_CACHED_STREAMS: usize = 8192;
 
 const SET_SEAT: &str = "UPDATE seats SET status = ?1, version = version + 1, held_until = ?2, hold_id = ?3, \
-     ticket_id = ?4 WHERE key = ?5 AND version = ?6";
+     ticket_id = ?4, room = ?7 WHERE key = ?5 AND version = ?6";
+
+/// Bytes that the columns of a seat that change take together, with those of `room`: an id, a time, and a version.
+const ROOM: usize = 16 + 6 + 3;
 
 impl<'c> Store<'c> {
     /// `compare: false` is for the test that shows what the version is good for.
@@ -174,9 +177,10 @@ impl<'c> Store<'c> {
         let key = key_of(events, added.event)?;
         let blocks = &events.row(added.event).ok_or(StoreError::Corrupt("an event"))?.blocks;
         let mut statement = self.db.prepare_cached(
-            "INSERT INTO seats (key, status, version, tier, block, row, number, x, y)
-             VALUES (?1, 0, 1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO seats (key, status, version, tier, block, row, number, x, y, room)
+             VALUES (?1, 0, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?;
+        let room = room(0, 1, false, false);
         let mut ordinal = added.first_ordinal;
         for section in &added.sections {
             let block = blocks.iter().position(|block| block.id == section.block);
@@ -184,7 +188,7 @@ impl<'c> Store<'c> {
             for place in section.places() {
                 let row = place.row.as_str();
                 let key = codec::seat_key(key, ordinal);
-                statement.execute((key, place.tier, block, row, place.number, place.x, place.y))?;
+                statement.execute((key, place.tier, block, row, place.number, place.x, place.y, room))?;
                 ordinal += 1;
             }
         }
@@ -206,8 +210,9 @@ impl<'c> Store<'c> {
         };
         let status = row.value.state.status() as u8;
         let version = row.version.ok_or(StoreError::Corrupt("a seat"))?;
-        let changed =
-            self.seat.execute((status, until, hold, ticket, codec::seat_key(event, ordinal), version))?;
+        let room = room(status, version + 1, until.is_some(), hold.or(ticket).is_some());
+        let key = codec::seat_key(event, ordinal);
+        let changed = self.seat.execute((status, until, hold, ticket, key, version, room))?;
         self.one_row(changed, "seat")
     }
 
@@ -433,6 +438,19 @@ impl<'c> Store<'c> {
 
 fn key_of(events: &EventCache, event: EventId) -> Stored<i64> {
     events.key(event).ok_or(StoreError::Corrupt("the event of a row"))
+}
+
+/// What is left of [`ROOM`]. SQLite stores 0 and 1 in no byte, and other integers in as few as they need.
+fn room(status: u8, version: u64, has_time: bool, has_owner: bool) -> &'static [u8] {
+    let bytes = |number: u64| match number {
+        0 | 1 => 0,
+        ..0x80 => 1,
+        ..0x8000 => 2,
+        _ => 3,
+    };
+    let taken =
+        bytes(status.into()) + bytes(version) + 6 * usize::from(has_time) + 16 * usize::from(has_owner);
+    &[0; ROOM][taken.min(ROOM)..]
 }
 
 /// The event key and ordinal of a seat in the slice.
