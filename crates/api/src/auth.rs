@@ -51,14 +51,14 @@ impl Caller {
         }
     }
 
-    pub fn request(&self, command: Command, idempotency: Option<IdempotencyKey>) -> Request {
-        Request {
+    pub fn request(&self, command: Command, idempotency: Option<IdempotencyKey>) -> Box<Request> {
+        Box::new(Request {
             org: self.org,
             actor: self.actor(),
             request_id: Arc::clone(&self.request_id),
             idempotency,
             command,
-        }
+        })
     }
 }
 

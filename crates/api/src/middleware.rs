@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -70,18 +70,22 @@ async fn answer(
 ) -> Response {
     let mut fields = HeaderMap::new();
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-    let work = async {
-        match admit(app, access, request_id, request.headers(), peer, &mut fields).await {
-            Ok(caller) => {
-                if let Some(caller) = caller {
-                    request.extensions_mut().insert(caller);
+    let response = within_limits(
+        app,
+        request_id,
+        pin!(async {
+            match admit(app, access, request_id, request.headers(), peer, &mut fields).await {
+                Ok(caller) => {
+                    if let Some(caller) = caller {
+                        request.extensions_mut().insert(caller);
+                    }
+                    next.run(request).await
                 }
-                next.run(request).await
+                Err(problem) => problem.render(request_id),
             }
-            Err(problem) => problem.render(request_id),
-        }
-    };
-    let response = within_limits(app, request_id, work).await;
+        }),
+    )
+    .await;
     with_fields(response, fields)
 }
 
@@ -135,8 +139,11 @@ async fn admit(
 }
 
 /// Does the work within its time and survives its panics.
-async fn within_limits(app: &Shared, request_id: &str, work: impl Future<Output = Response>) -> Response {
-    let mut work = pin!(work);
+async fn within_limits(
+    app: &Shared,
+    request_id: &str,
+    mut work: Pin<&mut impl Future<Output = Response>>,
+) -> Response {
     let caught =
         poll_fn(|context| match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),

@@ -218,7 +218,13 @@ impl Engine {
     }
 
     /// Carries out a command, durably, or says why not.
-    pub async fn execute(&self, request: Request) -> Result<Reply, Failure> {
+    pub fn execute<R: Into<Box<Request>>>(&self, request: R) -> impl Future<Output = Result<Reply, Failure>> {
+        self.carry_out(request.into())
+    }
+
+    /// The request is boxed because all that wait here carry it, and the larger they are, the less of them is in the
+    /// processor's cache when their answer comes.
+    async fn carry_out(&self, request: Box<Request>) -> Result<Reply, Failure> {
         let is_hold = matches!(request.command, Command::Hold(_) | Command::Book { .. });
         if is_hold {
             self.inner.metrics.attempts.increment(1);
@@ -242,9 +248,9 @@ impl Engine {
         result
     }
 
-    async fn claim_and_submit(&self, request: Request) -> Result<Reply, Failure> {
+    async fn claim_and_submit(&self, request: Box<Request>) -> Result<Reply, Failure> {
         let pending = match &self.inner.claims {
-            Some(claims) => claims.claim(&request).await?,
+            Some(claims) => Box::pin(claims.claim(&request)).await?,
             None => None,
         };
         let reply = self.lane(&request.command).submit(request).await?;

@@ -54,9 +54,9 @@ impl Lane {
     }
 
     /// Queues a request and waits for its answer. A full lane refuses at once.
-    pub async fn submit(&self, request: Request) -> Answer {
+    pub async fn submit(&self, request: Box<Request>) -> Answer {
         let (answer, answered) = oneshot::channel();
-        self.jobs.try_send(Job { request: Box::new(request), answer }).map_err(|error| match error {
+        self.jobs.try_send(Job { request, answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Failure::Busy,
             mpsc::error::TrySendError::Closed(_) => Failure::Stopping,
         })?;

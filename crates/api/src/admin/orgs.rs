@@ -83,7 +83,7 @@ pub async fn create_org(
     // The key is the new org's, so the second command is too. Its idempotency record is of that org: a client that
     // repeats after a crash between the two gets the same org and, the first time, its key.
     let command = Command::CreateApiKey { name, scopes, secret_hash };
-    let request = Request { org: org.id, ..caller.request(command, posted.idempotency) };
+    let request = Request { org: org.id, ..*caller.request(command, posted.idempotency) };
     let keyed = app.engine.execute(request).await?;
     let Outcome::ApiKey(key) = &keyed.outcome else { return Err(unexpected(&keyed.outcome)) };
     let text = (!keyed.replayed).then(|| credential::key_text(key.id, &secret));

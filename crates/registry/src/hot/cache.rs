@@ -98,7 +98,8 @@ impl HotTier {
             self.hits.hot.increment(1);
             return Ok(Some(Arc::clone(event)));
         }
-        let loaded = slot.ready.get_or_try_init(|| self.load(id, &slot)).await;
+        // Boxed, because every request asks and hardly one of them loads: the others need not carry room for it.
+        let loaded = Box::pin(slot.ready.get_or_try_init(|| self.load(id, &slot))).await;
         match loaded {
             Ok(event) => Ok(Some(Arc::clone(event))),
             Err(missing) => {

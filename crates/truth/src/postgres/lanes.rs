@@ -1,5 +1,6 @@
 //! The connections that write, and what is done when a batch or a connection fails.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -81,8 +82,8 @@ impl Lanes {
         let mut waits = LOCKED_RETRIES.iter();
         let mut waiting = self.waiting();
         loop {
-            let some: Vec<Request> = if left.len() == batch.len() {
-                batch.to_vec()
+            let some: Cow<'_, [Request]> = if left.len() == batch.len() {
+                batch.into()
             } else {
                 left.iter().map(|i| batch[*i].clone()).collect()
             };
