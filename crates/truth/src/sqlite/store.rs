@@ -444,8 +444,8 @@ fn key_of(events: &EventCache, event: EventId) -> Stored<i64> {
 fn room(status: u8, version: u64, has_time: bool, has_owner: bool) -> &'static [u8] {
     let bytes = |number: u64| match number {
         0 | 1 => 0,
-        ..0x80 => 1,
-        ..0x8000 => 2,
+        2..0x80 => 1,
+        0x80..0x8000 => 2,
         _ => 3,
     };
     let taken =
