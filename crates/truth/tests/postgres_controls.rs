@@ -320,15 +320,31 @@ async fn in_degraded_mode_what_was_released_can_be_released_again() {
     stage.assert_clean().await;
 }
 
-/// Postgres ends a transaction in which nothing happens for too long, for instance because the machine stood still. That
-/// is the store being away for a moment, and not a command that is broken.
+/// Postgres ends a transaction in which nothing happens for too long, for instance because the machine stood still, and says
+/// so to the next statement. That is the store being away for a moment, and not a command that is broken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn standing_still_in_a_transaction_is_an_outage() {
     let backend = PostgresBackend::new();
     let stage = Stage::new(backend.truth().await, Setup::default()).await;
-    let sabotage = Sabotage { pause: Duration::from_millis(2_300), ..Sabotage::default() };
+    let sabotage = Sabotage { pause: Duration::from_millis(1_500), ..Sabotage::default() };
     let slow = PostgresTruth::open(PostgresOptions { sabotage, ..backend.options() }).await.expect("a node");
-    let answers = slow.commit(vec![stage.hold("ann", &[0])]).await;
+    let hold = stage.hold("ann", &[0]);
+    let holding = tokio::spawn(async move { slow.commit(vec![hold]).await });
+    let mut session = String::new();
+    let is_idle = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rowlock' AND state = 'idle in transaction'";
+    assert!(rowlock_dev::wait_until(Duration::from_secs(5), || {
+        session = backend.sql(is_idle);
+        !session.is_empty()
+    }));
+    // The next statement is sent meanwhile, and waits for a session that is past its time when it wakes up.
+    let signal = |name: &str| {
+        let status = std::process::Command::new("kill").args([name, &session]).status();
+        assert!(status.expect("kill runs").success());
+    };
+    signal("-STOP");
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    signal("-CONT");
+    let answers = holding.await.expect("no panic");
     assert!(matches!(answers[..], [Err(Failure::Unavailable(_))]), "{answers:?}");
     assert!(backend.server.said().contains("idle-in-transaction timeout"), "{}", backend.server.said());
     stage.held(stage.hold("bob", &[0])).await;
