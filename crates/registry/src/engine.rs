@@ -44,8 +44,8 @@ const MAX_OUTGOING: usize = 1024;
 pub struct EngineOptions {
     /// Commands that may wait in the lane. One more is answered «busy» at once.
     pub lane_capacity: usize,
-    /// Events in memory at most.
-    pub hot_events: usize,
+    /// Seats of the events in memory at most.
+    pub hot_seats: u64,
     /// The hot tier refuses a held seat only when its hold lasts at least this much longer.
     pub refusal_margin: Duration,
     /// How often the truth is asked for expired holds that nobody ended.
@@ -64,7 +64,7 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             lane_capacity: 8192,
-            hot_events: 1024,
+            hot_seats: 20_000_000,
             refusal_margin: Duration::from_secs(2),
             sweep_every: Duration::from_secs(30),
             look_every: Duration::from_millis(500),
@@ -163,7 +163,7 @@ impl Engine {
         let metrics = Metrics::new();
         let (outward, outgoing) = mpsc::channel(MAX_OUTGOING);
         let tiers = Arc::new(Tiers {
-            hot: HotTier::new(Arc::clone(&truth), warm.clone(), options.hot_events)
+            hot: HotTier::new(Arc::clone(&truth), warm.clone(), options.hot_seats)
                 .ignoring_gaps(options.ignore_gaps),
             expiry: Expiry::default(),
             keys: RwLock::default(),
@@ -469,6 +469,11 @@ impl Engine {
 
     pub(crate) fn durability(&self) -> &RwLock<Option<Durability>> {
         &self.inner.durability
+    }
+
+    /// The event as this process knows it. `None` when it is not in memory.
+    pub fn in_memory(&self, event: EventId) -> Option<Arc<LiveEvent>> {
+        self.hot().peek(event)
     }
 
     pub(crate) fn hot(&self) -> &HotTier {

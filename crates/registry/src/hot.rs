@@ -8,7 +8,7 @@ mod event;
 mod layout;
 pub(crate) mod stored;
 
-pub use cache::HotTier;
+pub use cache::{HotTier, LEAST_WEIGHT};
 pub use event::{AreaCounts, Counts, HotEvent, SeatView};
 pub use layout::Layout;
 

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use rowlock_core::seat::SeatStatus;
 use rowlock_core::{Command, EventId, Fact, Time};
 use rowlock_registry::EngineOptions;
-use rowlock_registry::hot::HotTier;
+use rowlock_registry::hot::{HotTier, LEAST_WEIGHT};
 use rowlock_truth::Truth;
 use rowlock_truth::conformance::stage::{Setup, Stage, section, user};
 use support::compare::assert_is_as_stored;
@@ -103,7 +103,7 @@ async fn the_event_unused_for_longest_leaves_and_comes_back_current() {
         let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
         stages.push(Stage::in_org(truth, house.stage.org, Setup::default()).await);
     }
-    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 2);
+    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 2 * LEAST_WEIGHT);
     let get = async |i: usize| hot.get(stages[i].event).await.expect("a read").expect("the event");
     house.truth.forget();
     let first = get(0).await;
@@ -121,6 +121,41 @@ async fn the_event_unused_for_longest_leaves_and_comes_back_current() {
     let back = get(1).await;
     assert_eq!(back.read().seat(0).status, SeatStatus::Held);
     assert_is_as_stored(&back, &*house.truth).await;
+    house.close().await;
+}
+
+/// Ten events of 250,000 seats need as much memory as thousands of small ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_events_take_the_room_of_many() {
+    let house = House::new(Setup::default()).await;
+    let truth = || Arc::clone(&house.truth) as Arc<dyn Truth>;
+    let of_seats = async |seats: usize| {
+        Stage::in_org(truth(), house.stage.org, Setup { rows: seats / 10, ..Setup::default() }).await
+    };
+    let (small, large) = (of_seats(10).await, of_seats(2 * LEAST_WEIGHT as usize).await);
+    let hot = HotTier::new(truth(), None, 3 * LEAST_WEIGHT);
+    let get = async |stage: &Stage| hot.get(stage.event).await.expect("a read").expect("the event");
+    get(&house.stage).await;
+    get(&small).await;
+    assert_eq!(hot.len(), 2);
+    get(&large).await;
+    assert!(hot.peek(house.stage.event).is_none(), "the one unused for longest made room");
+    assert_eq!(hot.len(), 2);
+    // Seats that an event gets while it is in memory count as well.
+    let grown = of_seats(10).await;
+    get(&grown).await;
+    let sections = vec![section("more", 0..200, 10)];
+    let more = grown.request(Command::CreateSeats { event: grown.event, sections });
+    let committed = grown.one(more).await.expect("more seats");
+    for (sequence, fact) in &committed.facts {
+        hot.apply(grown.event, *sequence, fact);
+    }
+    get(&small).await;
+    assert!(hot.peek(large.event).is_none(), "there is no room for two large ones");
+    // Not even one that is larger than all the room is refused.
+    let huge = of_seats(4 * LEAST_WEIGHT as usize).await;
+    get(&huge).await;
+    assert_eq!(hot.ids(), [huge.event]);
     house.close().await;
 }
 
@@ -159,7 +194,7 @@ async fn all_who_wait_for_an_event_share_one_load() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_that_does_not_exist_leaves_nothing_behind() {
     let house = House::new(Setup::default()).await;
-    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 10);
+    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 10 * LEAST_WEIGHT);
     let nobody = EventId::from_uuid(uuid::Uuid::from_u128(1));
     assert!(hot.get(nobody).await.expect("a read").is_none());
     assert!(hot.is_empty());
@@ -194,7 +229,7 @@ async fn facts_committed_during_a_load_are_not_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_given_up_does_not_gather_facts_for_ever() {
     let house = House::new(Setup::default()).await;
-    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 10);
+    let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 10 * LEAST_WEIGHT);
     house.truth.loads.shut();
     tokio::select! {
         biased;
@@ -219,9 +254,11 @@ async fn a_load_given_up_does_not_gather_facts_for_ever() {
 /// One event is loaded again and again, because there is room for one alone, while holds come and go in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loading_while_commands_are_committed_ends_equal() {
-    let house =
-        House::with(Setup { rows: 30, ..Setup::default() }, EngineOptions { hot_events: 1, ..no_sweep() })
-            .await;
+    let house = House::with(
+        Setup { rows: 30, ..Setup::default() },
+        EngineOptions { hot_seats: LEAST_WEIGHT, ..no_sweep() },
+    )
+    .await;
     let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
     let other = Stage::in_org(truth, house.stage.org, Setup::default()).await;
     let buyers: Vec<_> = (0..8_u32)

@@ -62,7 +62,7 @@ pub struct Redis {
 #[serde(deny_unknown_fields)]
 pub struct Engine {
     pub lane_capacity: u32,
-    pub hot_events: u32,
+    pub hot_seats: u32,
     pub refusal_margin_ms: u32,
     pub sweep_seconds: u32,
     pub look_ms: u32,
@@ -145,7 +145,7 @@ impl Default for Engine {
         let options = EngineOptions::default();
         Self {
             lane_capacity: options.lane_capacity as u32,
-            hot_events: options.hot_events as u32,
+            hot_seats: options.hot_seats as u32,
             refusal_margin_ms: options.refusal_margin.as_millis() as u32,
             sweep_seconds: options.sweep_every.as_secs() as u32,
             look_ms: options.look_every.as_millis() as u32,
@@ -275,7 +275,7 @@ impl Settings {
             ("store.readers", self.store.readers, 1, 64),
             ("store.cache_mebibytes", self.store.cache_mebibytes, 1, 65_536),
             ("engine.lane_capacity", engine.lane_capacity, 1, 1_000_000),
-            ("engine.hot_events", engine.hot_events, 1, 1_000_000),
+            ("engine.hot_seats", engine.hot_seats, 1_000, 1_000_000_000),
             ("engine.refusal_margin_ms", engine.refusal_margin_ms, 0, 60_000),
             ("engine.sweep_seconds", engine.sweep_seconds, 1, 3600),
             ("engine.look_ms", engine.look_ms, 10, 60_000),
@@ -301,7 +301,7 @@ impl Settings {
     pub fn engine_options(&self) -> EngineOptions {
         EngineOptions {
             lane_capacity: self.engine.lane_capacity as usize,
-            hot_events: self.engine.hot_events as usize,
+            hot_seats: self.engine.hot_seats.into(),
             refusal_margin: Duration::from_millis(self.engine.refusal_margin_ms.into()),
             sweep_every: Duration::from_secs(self.engine.sweep_seconds.into()),
             look_every: Duration::from_millis(self.engine.look_ms.into()),

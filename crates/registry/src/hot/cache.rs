@@ -23,12 +23,15 @@ const MAX_STAGED: usize = 100_000;
 /// Facts read from the journal at once.
 const PAGE: usize = 1_000;
 
+/// An event counts as so many seats at least: one without any takes memory too.
+pub const LEAST_WEIGHT: u64 = 1_000;
+
 pub struct HotTier {
     truth: Arc<dyn Truth>,
     warm: Option<Warm>,
     hits: Hits,
-    /// Events kept at most. The one unused for longest leaves first.
-    limit: usize,
+    /// Seats of all events together at most. The event unused for longest leaves first.
+    limit: u64,
     slots: RwLock<FxHashMap<EventId, Arc<Slot>>>,
     uses: AtomicU64,
     gaps: Gaps,
@@ -64,6 +67,15 @@ struct Slot {
     /// Facts that were committed while the event was being loaded.
     stage: Mutex<Stage>,
     last_use: AtomicU64,
+    /// In seats. The least until it is loaded.
+    weight: AtomicU64,
+}
+
+impl Slot {
+    /// Seats are added while an event is in memory, too.
+    fn weigh(&self, event: &HotEvent) {
+        self.weight.store(u64::from(event.seat_count()).max(LEAST_WEIGHT), Ordering::Relaxed);
+    }
 }
 
 enum Stage {
@@ -73,7 +85,7 @@ enum Stage {
 }
 
 impl HotTier {
-    pub fn new(truth: Arc<dyn Truth>, warm: Option<Warm>, limit: usize) -> Self {
+    pub fn new(truth: Arc<dyn Truth>, warm: Option<Warm>, limit: u64) -> Self {
         Self {
             truth,
             warm,
@@ -121,6 +133,8 @@ impl HotTier {
             }
             read?;
         }
+        slot.weigh(&hot);
+        self.make_room(&mut self.slots.write(), id);
         let event = Arc::new(LiveEvent::new(hot));
         let mut stage = slot.stage.lock();
         let early = match std::mem::replace(&mut *stage, Stage::Loading(Vec::new())) {
@@ -199,6 +213,7 @@ impl HotTier {
                     hot.forget_gap(sequence);
                 }
                 if early.is_empty() && hot.apply(sequence, fact) {
+                    slot.weigh(&hot);
                     return;
                 }
                 if sequence > hot.sequence() {
@@ -278,20 +293,32 @@ impl HotTier {
             return Arc::clone(slot);
         }
         let mut slots = self.slots.write();
-        if slots.len() >= self.limit && !slots.contains_key(&id) {
-            let idle = slots.iter().min_by_key(|(_, slot)| slot.last_use.load(Ordering::Relaxed));
-            if let Some(idle) = idle.map(|(id, _)| *id) {
-                slots.remove(&idle);
-            }
-        }
         let slot = slots.entry(id).or_insert_with(|| {
             Arc::new(Slot {
                 ready: OnceCell::new(),
                 stage: Mutex::new(Stage::Loading(Vec::new())),
                 last_use: AtomicU64::new(self.uses.load(Ordering::Relaxed)),
+                weight: AtomicU64::new(LEAST_WEIGHT),
             })
         });
-        Arc::clone(slot)
+        let slot = Arc::clone(slot);
+        self.make_room(&mut slots, id);
+        slot
+    }
+
+    /// Lets events go until what is left is within the limit. Whoever is reading one keeps it until then. `wanted` stays,
+    /// even if it alone is more than the limit.
+    fn make_room(&self, slots: &mut FxHashMap<EventId, Arc<Slot>>, wanted: EventId) {
+        let mut weight: u64 = slots.values().map(|slot| slot.weight.load(Ordering::Relaxed)).sum();
+        while weight > self.limit {
+            let others = slots.iter().filter(|(id, _)| **id != wanted);
+            let Some(idle) = others.min_by_key(|(_, slot)| slot.last_use.load(Ordering::Relaxed)) else {
+                return;
+            };
+            let idle = *idle.0;
+            let gone = slots.remove(&idle);
+            weight -= gone.map_or(0, |slot| slot.weight.load(Ordering::Relaxed));
+        }
     }
 
     fn forget(&self, id: EventId, slot: &Arc<Slot>) {

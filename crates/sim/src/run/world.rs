@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rowlock_core::{AreaId, BlockId, BookingId, EventId, HoldId, OrgId, Request};
 use rowlock_registry::breaker::BreakerOptions;
+use rowlock_registry::hot::LEAST_WEIGHT;
 use rowlock_registry::warm::{Warm, WarmOptions, Wire};
 use rowlock_registry::{Chance, Engine, EngineOptions};
 use tokio::time::{sleep, timeout};
@@ -185,7 +186,7 @@ impl World {
         let plan = &self.plan;
         let never = Duration::from_secs(1_000_000);
         let options = EngineOptions {
-            hot_events: plan.hot_events,
+            hot_seats: plan.hot_events as u64 * LEAST_WEIGHT,
             sweep_every: plan.sweep_every,
             reconcile_every: if self.broken == Some(Broken::ReconcileOff) {
                 never
