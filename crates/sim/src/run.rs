@@ -17,6 +17,7 @@ pub mod plan;
 pub mod redis;
 pub mod seed;
 pub mod store;
+mod watch;
 pub mod workload;
 pub mod world;
 

@@ -22,11 +22,10 @@ use super::clock::since_start;
 use super::faults;
 use super::history::Counts;
 use super::panics;
+use super::watch;
 use super::workload::{self, Buyer};
 use super::world::{ANSWER_WITHIN, EventInfo, RECOVERY, World};
 
-/// E: a seat is shown free at most this long after its hold has ended.
-const SHOWN_FREE_WITHIN: i64 = 1_000;
 /// How long buyers go on after the recovery, when every request must be answered.
 const STRICT: Duration = Duration::from_secs(8);
 
@@ -83,9 +82,11 @@ async fn drive(world: &Arc<World>) {
             users.spawn(workload::read(Arc::clone(world), node, event.clone()));
         }
     }
+    let mut watches = JoinSet::new();
+    watches.spawn(watch::memory(Arc::clone(world), events.clone()));
     faults::storm(Arc::clone(world)).await;
     world.calm();
-    let watch = tokio::spawn(watch_maps(Arc::clone(world), events.clone()));
+    watches.spawn(watch::maps(Arc::clone(world), events.clone()));
     sleep(RECOVERY + STRICT).await;
     world.stop_buyers();
     users.join_all().await;
@@ -95,7 +96,7 @@ async fn drive(world: &Arc<World>) {
     probe(world, &events).await;
     wait_for_ends(world).await;
     agree(world, &events, "at the end").await;
-    watch.abort();
+    watches.abort_all();
     for event in &events {
         for node in 0..world.plan.nodes {
             read_to_the_end(world, node, event).await;
@@ -182,44 +183,6 @@ pub fn section(block: &str, row: &str, first_number: u32, last_number: u32) -> N
         row_pitch: 1.0,
     };
     NewSection { block: name(block), tier: name("seat"), section }
-}
-
-/// E: from the end of the recovery on no node shows a seat as held long after its hold has ended.
-async fn watch_maps(world: Arc<World>, events: Vec<EventInfo>) {
-    loop {
-        sleep(Duration::from_millis(250)).await;
-        if !world.is_strict() {
-            continue;
-        }
-        let now = world.clock.now();
-        for node in 0..world.plan.nodes {
-            let Some(engine) = world.engine(node) else { continue };
-            for event in &events {
-                let Ok(Ok(live)) =
-                    tokio::time::timeout(ANSWER_WITHIN, engine.event(event.org, event.id)).await
-                else {
-                    world.history.violation('L', format_args!("node {node} can't show event {}", event.id));
-                    continue;
-                };
-                let hot = live.read();
-                let late = |ordinal: &u32| {
-                    let seat = hot.seat(*ordinal);
-                    seat.held_until.is_some_and(|until| until.plus_millis(SHOWN_FREE_WITHIN) < now)
-                };
-                if let Some(ordinal) = (0..hot.seat_count()).find(late) {
-                    let until = hot.seat(ordinal).held_until.map_or(0, since_start);
-                    world.history.violation(
-                        'E',
-                        format_args!(
-                            "node {node} still shows seat {ordinal} of {} held until {until} ms",
-                            event.id
-                        ),
-                    );
-                    return;
-                }
-            }
-        }
-    }
 }
 
 /// L: all tiers of all nodes agree.
