@@ -4,12 +4,11 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::RawPathParams;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Uri};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -32,15 +31,14 @@ pub fn router() -> Router<App> {
         .route("/openapi.json", get(openapi))
         .route("/docs", get(|| async { Redirect::to("/docs/") }))
         .route("/docs/", get(|| async { swagger("index.html") }))
-        .route("/docs/{file}", get(|params: RawPathParams| async move { swagger(first(&params)) }))
-        .route(
-            "/docs/errors/{code}",
-            get(|params: RawPathParams| async move { error_page(first(&params)).await }),
-        )
+        .route("/docs/{file}", get(|uri: Uri| async move { swagger(last(&uri)) }))
+        .route("/docs/errors/{code}", get(|uri: Uri| async move { error_page(last(&uri)).await }))
 }
 
-fn first(params: &RawPathParams) -> &str {
-    params.iter().next().map_or("", |(_, value)| value)
+/// The last part of the path as it was sent. No page has a name that must be escaped, and the framework's extractors
+/// would answer an escape that is not text by themselves.
+fn last(uri: &Uri) -> &str {
+    uri.path().rsplit('/').next().unwrap_or_default()
 }
 
 async fn openapi() -> Response {

@@ -37,3 +37,11 @@ async fn every_code_is_explained_where_its_type_says() {
         assert!(String::from_utf8(answer.bytes).unwrap().starts_with(&format!("# {}", code.name)));
     }
 }
+
+#[tokio::test]
+async fn a_page_that_is_not_there_is_a_problem_with_a_code() {
+    let server = Server::start().await;
+    for path in ["/docs/nothing.js", "/docs/%de", "/docs/errors/%de", "/docs/errors/nothing"] {
+        server.get(path).send().await.refused(404, "unknown_route");
+    }
+}
