@@ -72,6 +72,7 @@ pub struct SqliteTruth {
     /// `None` when opened for reading only.
     writer: Option<Writer>,
     readers: Readers,
+    /// Behind those with connections: it is dropped after them.
     checkpointer: Option<Checkpointer>,
     /// Locked until the truth is closed: one process a folder.
     folder: Mutex<Option<Folder>>,
@@ -81,6 +82,7 @@ impl SqliteTruth {
     /// Opens the folder, creating and migrating what is missing. Blocks while it does.
     pub fn open(dir: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
         let folder = Folder::lock(dir, &options)?;
+        folder.prepare()?;
         let connection = folder.connect_writer(&options)?;
         let clock = Arc::new(Clock::default());
         let readers = Readers::start(&folder, options.readers)?;

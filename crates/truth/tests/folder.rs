@@ -98,3 +98,26 @@ async fn the_rows_of_seats_keep_their_size() {
     }
     assert_eq!(size(), before);
 }
+
+/// Commits overwrite a log that is there already, because to make it longer costs as much again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_does_not_grow_with_the_first_commits() {
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup::default()).await;
+    let log = backend.folder().join("rowlock.sqlite-wal");
+    let long = log.metadata().expect("a log").len();
+    assert!(long > 64 << 20, "{long} bytes");
+    let hold = stage.held(stage.hold("ann", &[0])).await;
+    assert_eq!(log.metadata().expect("a log").len(), long);
+    let begins_as_a_log = || std::fs::read(&log).expect("a log")[..2] == [0x37, 0x7f];
+    assert!(begins_as_a_log(), "the hold is in it");
+
+    // What a process leaves that is killed: the log is read, not made anew.
+    let left = Sqlite::new();
+    for file in ["rowlock.sqlite", "rowlock.sqlite-wal"] {
+        std::fs::copy(backend.folder().join(file), left.folder().join(file)).expect("a copy");
+    }
+    let next = Stage { truth: left.truth(), ..stage.clone() };
+    assert_eq!(next.stored(hold.id).await, hold);
+    next.assert_clean().await;
+}

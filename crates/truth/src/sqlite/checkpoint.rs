@@ -6,7 +6,12 @@
 //!
 //! A log that starts over keeps its file: to overwrite is cheaper to sync than to append, because the file's size does
 //! not have to be made durable as well.
+//!
+//! What is copied is synced here each time. SQLite does that only when it has copied the whole log, which is when the writer
+//! does the rest, and that writer would then wait for everything since the last time; or the kernel writes it all at once
+//! when it is half a minute old, and every commit meanwhile waits behind it.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,6 +26,8 @@ use super::open::{Folder, OpenError};
 const COPY_AT_PAGES: i64 = 4_096;
 /// Length of the log, in pages, at which the writer is asked to help it start over.
 const RESTART_AT_PAGES: i64 = 16_384;
+/// How long the log becomes when all goes well: a header, and pages with a header each, a few more than those.
+pub(super) const USUAL_LOG_BYTES: usize = 32 + (RESTART_AT_PAGES as usize + 2_048) * (24 + 4_096);
 /// What may be left to copy for that: so few that no request notices.
 const LEFT_FOR_WRITER_PAGES: i64 = 400;
 /// Each time that the copier goes over the log there is less left of it. A writer that is quicker than the disk must help
@@ -46,11 +53,14 @@ pub(super) struct Checkpointer {
     wish: Wish,
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
+    /// Closing it takes away the locks that this process has on the file, so that comes last.
+    _file: Arc<File>,
 }
 
 impl Checkpointer {
     pub fn start(folder: &Folder) -> Result<Self, OpenError> {
-        let db = folder.connect_checkpointer()?;
+        let copier = Copier { db: folder.connect_checkpointer()?, file: Arc::new(folder.open_file()?) };
+        let file = Arc::clone(&copier.file);
         let wish = Wish::default();
         let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let (its_wish, its_stop) = (wish.clone(), Arc::clone(&stop));
@@ -58,11 +68,13 @@ impl Checkpointer {
             .name("rowlock-checkpoint".into())
             .spawn(move || {
                 while !stopped(&its_stop) {
-                    look(&db, &its_wish);
+                    if let Err(error) = copier.copy(&its_wish) {
+                        tracing::warn!(%error, "the log could not be copied");
+                    }
                 }
             })
             .expect("a thread can be started");
-        Ok(Self { wish, stop, thread: Mutex::new(Some(thread)) })
+        Ok(Self { wish, stop, thread: Mutex::new(Some(thread)), _file: file })
     }
 
     pub fn wish(&self) -> Wish {
@@ -96,27 +108,38 @@ fn stopped(stop: &(Mutex<bool>, Condvar)) -> bool {
     *stopped
 }
 
-fn look(db: &Connection, wish: &Wish) {
-    if let Err(error) = copy(db, wish) {
-        tracing::warn!(%error, "the log could not be copied");
+struct Copier {
+    db: Connection,
+    /// What `db` writes to.
+    file: Arc<File>,
+}
+
+impl Copier {
+    fn copy(&self, wish: &Wish) -> Result<(), CopyError> {
+        let mut log = checkpoint(&self.db, "NOOP")?;
+        if log.left < COPY_AT_PAGES {
+            return Ok(());
+        }
+        for _ in 0..MAX_ROUNDS {
+            log = checkpoint(&self.db, "PASSIVE")?;
+            self.file.sync_data()?;
+            if log.pages < RESTART_AT_PAGES || log.left <= LEFT_FOR_WRITER_PAGES {
+                break;
+            }
+        }
+        if log.pages >= RESTART_AT_PAGES && log.left > 0 {
+            wish.0.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 }
 
-fn copy(db: &Connection, wish: &Wish) -> rusqlite::Result<()> {
-    let mut log = checkpoint(db, "NOOP")?;
-    if log.left < COPY_AT_PAGES {
-        return Ok(());
-    }
-    for _ in 0..MAX_ROUNDS {
-        log = checkpoint(db, "PASSIVE")?;
-        if log.pages < RESTART_AT_PAGES || log.left <= LEFT_FOR_WRITER_PAGES {
-            break;
-        }
-    }
-    if log.pages >= RESTART_AT_PAGES && log.left > 0 {
-        wish.0.store(true, Ordering::Release);
-    }
-    Ok(())
+#[derive(Debug, thiserror::Error)]
+enum CopyError {
+    #[error(transparent)]
+    Database(#[from] rusqlite::Error),
+    #[error("the file can't be synced: {0}")]
+    Sync(#[from] std::io::Error),
 }
 
 struct Log {

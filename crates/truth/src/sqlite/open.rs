@@ -1,13 +1,14 @@
 //! The data folder: its lock, its file, its migrations.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteOptions;
+use super::checkpoint::USUAL_LOG_BYTES;
 
 /// Older versions can corrupt a WAL that is checkpointed while it is written.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -72,10 +73,40 @@ impl Folder {
         self.path.join("rowlock.sqlite")
     }
 
-    pub fn connect_writer(&self, options: &SqliteOptions) -> Result<Connection, OpenError> {
+    /// Makes what is missing: the file, its tables, and the log.
+    pub fn prepare(&self) -> Result<(), OpenError> {
         let mut db = Connection::open(self.file())?;
         db.busy_timeout(Duration::from_secs(10))?;
         db.pragma_update(None, "journal_mode", "WAL")?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        migrate(&mut db)?;
+        // The last to close the file copies the log and removes it.
+        drop(db);
+        self.make_log().map_err(|source| OpenError::Folder { path: self.path.clone(), source })
+    }
+
+    /// A log as long as it gets, full of zeros. SQLite takes one that does not begin as a log does for an empty one. To
+    /// overwrite costs a commit half as much as to append, which makes the size of the file durable as well.
+    fn make_log(&self) -> io::Result<()> {
+        let path = self.path.join("rowlock.sqlite-wal");
+        let is_there = path.metadata().is_ok_and(|found| found.len() > 0);
+        if is_there {
+            return Ok(());
+        }
+        let zeros = vec![0; 1 << 20];
+        let write = |mut log: File| {
+            for first in (0..USUAL_LOG_BYTES).step_by(zeros.len()) {
+                log.write_all(&zeros[..zeros.len().min(USUAL_LOG_BYTES - first)])?;
+            }
+            log.sync_all()
+        };
+        // Half a log on a full disk is in everybody's way.
+        File::create(&path).and_then(write).inspect_err(|_| drop(std::fs::remove_file(&path)))
+    }
+
+    pub fn connect_writer(&self, options: &SqliteOptions) -> Result<Connection, OpenError> {
+        let db = Connection::open(self.file())?;
+        db.busy_timeout(Duration::from_secs(10))?;
         // Every commit is on the disk before it is acknowledged.
         db.pragma_update(None, "synchronous", "FULL")?;
         // The checkpointer does this, away from the writer.
@@ -84,7 +115,6 @@ impl Folder {
         db.pragma_update(None, "journal_size_limit", 256 << 20)?;
         db.pragma_update(None, "cache_size", -i64::from(options.cache_mebibytes) * 1024)?;
         db.pragma_update(None, "temp_store", "MEMORY")?;
-        migrate(&mut db)?;
         // Keys are checked by the kernel before and by `verify` after; checking each again costs a tenth of a hold.
         db.pragma_update(None, "foreign_keys", false)?;
         Ok(db)
@@ -96,6 +126,11 @@ impl Folder {
         db.busy_timeout(Duration::from_secs(5))?;
         db.set_prepared_statement_cache_capacity(64);
         Ok(db)
+    }
+
+    /// The file itself, beside the connections to it.
+    pub fn open_file(&self) -> Result<File, OpenError> {
+        File::open(self.file()).map_err(|source| OpenError::Folder { path: self.path.clone(), source })
     }
 
     pub fn connect_checkpointer(&self) -> Result<Connection, OpenError> {
