@@ -135,16 +135,27 @@ async fn twice(
 ) -> Result<(View, FxHashSet<(Place, Difference)>), Failure> {
     let view = look(engine, org, event).await?;
     let first = differences(engine, &view);
+    lasting(engine, org, event, view, first).await
+}
+
+/// Those of the differences that are still there a moment later, and the tiers as they are then.
+async fn lasting(
+    engine: &Engine,
+    org: OrgId,
+    event: EventId,
+    view: View,
+    first: FxHashMap<(Place, Difference), Values>,
+) -> Result<(View, FxHashSet<(Place, Difference)>), Failure> {
     if first.is_empty() {
         return Ok((view, FxHashSet::default()));
     }
     tokio::time::sleep(TWICE).await;
     let view = look(engine, org, event).await?;
     // The same difference, not another one at the same seat: on a busy event that is something on its way each time.
-    let lasting =
+    let still =
         differences(engine, &view).into_iter().filter(|(place, values)| first.get(place) == Some(values));
-    let lasting = lasting.map(|(place, _)| place).collect();
-    Ok((view, lasting))
+    let still = still.map(|(place, _)| place).collect();
+    Ok((view, still))
 }
 
 async fn look(engine: &Engine, org: OrgId, event: EventId) -> Result<View, Failure> {
@@ -273,18 +284,19 @@ fn area_differences(
 /// Repairs what differs, both ways: claims without holds go, holds without claims get theirs or end.
 pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Result<Repairs, Failure> {
     let mut repairs = Repairs::default();
-    // An event that is missing in Redis as a whole is written as a whole: there is nothing to compare yet.
-    if let Some(warm) = engine.warm().filter(|warm| warm.is_up())
-        && engine.hot().load_from_warm(warm, event).await.is_none()
-    {
-        let snapshot = engine.truth().event(event).await?.filter(|found| found.row.event.org == org);
-        let snapshot = snapshot.ok_or(Failure::Refused(Refusal::UnknownEvent { event }))?;
-        if save(warm, org, &snapshot, engine.now()).await.is_ok() {
-            repairs.copies_rebuilt = 1;
-            repairs.claims_restored = snapshot.seats.iter().filter(|seat| seat.user.is_some()).count();
+    let mut view = look(engine, org, event).await?;
+    let mut first = differences(engine, &view);
+    if write_missing(engine, &view).await {
+        repairs.copies_rebuilt = 1;
+        repairs.claims_restored = view.truth.seats.iter().filter(|seat| seat.user.is_some()).count();
+        if is_at(engine, event, view.truth.sequence).await {
+            first.retain(|(_, what), _| *what != Difference::HoldWithoutClaim);
+        } else {
+            view = look(engine, org, event).await?;
+            first = differences(engine, &view);
         }
     }
-    let (view, differences) = twice(engine, org, event).await?;
+    let (view, differences) = lasting(engine, org, event, view, first).await?;
     repairs.holds_expired = expire_due(engine, &view.truth).await;
     if let Some(warm) = engine.warm().filter(|_| view.claims.is_some()) {
         // What can't be repaired now is found again next time.
@@ -301,6 +313,18 @@ pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Re
         tracing::warn!(%event, ?repairs, "the tiers did not agree and were repaired");
     }
     Ok(repairs)
+}
+
+/// An event that is missing in Redis as a whole is written as a whole. Says whether it was.
+async fn write_missing(engine: &Engine, view: &View) -> bool {
+    let missing = view.claims.is_some() && view.copy.is_none();
+    let Some(warm) = engine.warm().filter(|_| missing) else { return false };
+    save(warm, view.truth.row.event.org, &view.truth, engine.now()).await.is_ok()
+}
+
+/// Whether nothing has happened in the event since then, so that what was read and written then is true now.
+async fn is_at(engine: &Engine, event: EventId, sequence: u64) -> bool {
+    engine.truth().heads(vec![event]).await.is_ok_and(|heads| heads == [(event, sequence)])
 }
 
 async fn repair_warm(

@@ -120,10 +120,12 @@ pub(super) async fn event_snapshot(mut client: Pooled, id: EventId) -> Stored<Op
         "SELECT ",
         seat_columns!(),
         ", s.block, s.\"row\", s.number, s.x, s.y, h.user_id
-         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id WHERE s.key >= $1 AND s.key < $2 ORDER BY s.key"
+         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id AND h.event_key = $3 AND h.status = 0
+         WHERE s.key >= $1 AND s.key < $2 ORDER BY s.key"
     );
+    // The hold of a seat is active and of the same event. To say so spares reading the holds of all others.
     let (from, to) = codec::seat_keys(key);
-    let rows = transaction.query(sql, &[&from, &to]).await?;
+    let rows = transaction.query(sql, &[&from, &to, &key]).await?;
     let mut seats: Vec<SeatSnapshot> = Vec::with_capacity(rows.len());
     for row in &rows {
         let block: usize = codec::small(row, AFTER_SEAT)?;
