@@ -48,9 +48,11 @@ pub struct Run {
     pub broken: u64,
     /// Requests that were due and never sent, because the server was too far behind.
     pub unsent: u64,
-    /// Microseconds from when a request was due, or in a closed loop from when it was sent, to its answer.
+    /// Microseconds from when a request was due, or in a closed loop from when it was sent, to its answer. Without those
+    /// of the lead-in.
     pub latency: Histogram<u64>,
     /// Microseconds by which requests were sent late: the client's own part, and the waiting for a free connection.
+    /// Without those of the lead-in.
     pub lag: Histogram<u64>,
 }
 
@@ -109,20 +111,17 @@ impl Run {
         self.lag.add(&other.lag).expect("the bounds are the same");
     }
 
-    /// An answer to what was due, or was sent, at `since`.
-    fn count(&mut self, status: u16, since: Instant) {
+    fn count(&mut self, status: u16) {
         match status {
             200..300 | 304 => self.done += 1,
             409 => self.refused += 1,
             _ => self.wrong += 1,
         }
-        self.latency.saturating_record(micros(since.elapsed()));
     }
 
-    /// It would have taken at least until now.
-    fn unsent(&mut self, due: Instant, now: Instant) {
-        self.unsent += 1;
-        self.latency.saturating_record(micros(now.duration_since(due)));
+    /// What was due, or was sent, at `since` is answered now.
+    fn took(&mut self, since: Instant) {
+        self.latency.saturating_record(micros(since.elapsed()));
     }
 }
 
@@ -191,7 +190,10 @@ async fn closed(open: Open, deadline: Instant, number: &Arc<AtomicU64>) -> io::R
                     break;
                 };
                 requests.heard(&answer);
-                shared.add(|run| run.count(answer.status, sent));
+                shared.add(|run| {
+                    run.count(answer.status);
+                    run.took(sent);
+                });
             }
         });
     }
@@ -213,19 +215,31 @@ async fn scheduled(open: Open, schedule: Schedule, (thread, threads): (u32, u32)
                     break;
                 }
                 let (due, now) = (schedule.due(mine), Instant::now());
+                let is_timed = schedule.is_timed(mine);
                 if now > last_call {
-                    shared.add(|run| run.unsent(due, now));
+                    // It would have taken at least until now.
+                    shared.add(|run| {
+                        run.unsent += 1;
+                        run.took(due);
+                    });
                     continue;
                 }
                 let number = mine * u64::from(threads) + u64::from(thread);
                 let Some(request) = requests.next(number) else { continue };
-                shared.add(|run| run.lag.saturating_record(micros(now.saturating_duration_since(due))));
+                if is_timed {
+                    shared.add(|run| run.lag.saturating_record(micros(now.saturating_duration_since(due))));
+                }
                 let Ok(answer) = connection.send(request).await else {
                     shared.add(|run| run.broken += 1);
                     break;
                 };
                 requests.heard(&answer);
-                shared.add(|run| run.count(answer.status, due));
+                shared.add(|run| {
+                    run.count(answer.status);
+                    if is_timed {
+                        run.took(due);
+                    }
+                });
             }
         });
     }

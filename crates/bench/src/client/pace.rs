@@ -26,7 +26,15 @@ pub struct Schedule {
     /// Until its first.
     pub offset: Duration,
     pub total: u64,
+    /// The first whose time counts.
+    first_timed: u64,
 }
+
+/// At the beginning all connections are new at once: to accept them takes the server longer than many requests, and whoever
+/// is in the middle of a sale does not see it. So the requests of this part are sent and counted, but not timed.
+const LEAD_IN: Duration = Duration::from_millis(250);
+/// At most this part of the whole.
+const LEAD_IN_PART: u32 = 6;
 
 /// Requests that become due within this time are let go together: waking up for each of them would cost more than
 /// what is measured.
@@ -37,12 +45,19 @@ impl Schedule {
         let gap = 1.0 / per_second.max(1e-3);
         let all = (duration.as_secs_f64() / gap).round().max(1.0) as u64;
         let (thread64, threads64) = (u64::from(thread), u64::from(threads));
+        let interval = Duration::from_secs_f64(gap * f64::from(threads));
+        let lead_in = LEAD_IN.min(duration / LEAD_IN_PART);
         Self {
             start,
-            interval: Duration::from_secs_f64(gap * f64::from(threads)),
+            interval,
+            first_timed: (lead_in.as_secs_f64() / interval.as_secs_f64()).ceil() as u64,
             offset: Duration::from_secs_f64(gap * f64::from(thread)),
             total: all / threads64 + u64::from(thread64 < all % threads64),
         }
+    }
+
+    pub fn is_timed(&self, number: u64) -> bool {
+        number >= self.first_timed
     }
 
     pub fn due(&self, number: u64) -> Instant {
@@ -140,6 +155,16 @@ mod tests {
         assert_eq!(schedule.due_by(start + Duration::from_secs(9)), 100);
         // The clock of a request begins when it was due, however late it is sent.
         assert_eq!(schedule.due(25), start + Duration::from_millis(250));
+    }
+
+    #[test]
+    fn the_lead_in_is_not_timed() {
+        let timed = |seconds, number| {
+            let schedule = Schedule::new(Instant::now(), 1000.0, Duration::from_secs(seconds), 0, 1);
+            schedule.is_timed(number)
+        };
+        assert_eq!((timed(9, 249), timed(9, 250)), (false, true));
+        assert_eq!((timed(1, 166), timed(1, 167)), (false, true), "a sixth of a short one");
     }
 
     #[tokio::test]
