@@ -2,6 +2,7 @@
 //! nobody else uses. Tests, benchmarks and `rowlock dev up` start them, and they end with whoever started them.
 
 pub mod address;
+pub mod certificate;
 pub mod postgres;
 pub mod process;
 pub mod redis;

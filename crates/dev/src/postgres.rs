@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Uid, User};
 use tempfile::TempDir;
 
-use crate::process::{Process, Start};
-use crate::{DevError, address};
+use crate::process::{Process, Start, run};
+use crate::{DevError, address, certificate};
 
 /// The user and the database that exist from the start.
 pub const USER: &str = "rowlock";
@@ -117,12 +117,7 @@ impl Postgres {
     /// Turns TLS on, with a certificate of its own. Returns the file that vouches for it.
     pub fn speak_tls(&self) -> Result<PathBuf, DevError> {
         let (key, certificate) = (self.data().join("server.key"), self.data().join("server.crt"));
-        let name = format!("subjectAltName=IP:{}", self.address.ip());
-        let mut openssl = Command::new("openssl");
-        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
-        openssl.args(["-days", "2", "-subj", "/CN=rowlock", "-addext", "basicConstraints=critical,CA:FALSE"]);
-        openssl.args(["-addext", &name, "-keyout"]).arg(&key);
-        run(openssl.arg("-out").arg(&certificate))?;
+        certificate::self_signed(self.address.ip(), &key, &certificate)?;
         let private = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(&key, private).map_err(DevError::io("the key of Postgres"))?;
         for file in [&key, &certificate] {
@@ -247,13 +242,4 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf, DevError> {
         .collect();
     found.sort();
     found.pop().ok_or_else(|| DevError::Missing { program: name.into(), package: "postgresql" })
-}
-
-fn run(command: &mut Command) -> Result<String, DevError> {
-    let what = format!("{command:?}");
-    let output = command.current_dir("/").output().map_err(DevError::io(what.clone()))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
-    }
-    Err(DevError::Failed { what, log: String::from_utf8_lossy(&output.stderr).into_owned() })
 }

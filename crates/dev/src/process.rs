@@ -178,3 +178,13 @@ impl Drop for Process {
         self.kill();
     }
 }
+
+/// Runs a command to its end and returns what it prints.
+pub(crate) fn run(command: &mut Command) -> Result<String, DevError> {
+    let what = format!("{command:?}");
+    let output = command.current_dir("/").output().map_err(DevError::io(what.clone()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+    }
+    Err(DevError::Failed { what, log: String::from_utf8_lossy(&output.stderr).into_owned() })
+}

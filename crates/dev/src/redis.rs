@@ -4,6 +4,7 @@ mod cluster;
 mod sentinel;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -123,6 +124,16 @@ impl Redis {
 
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// Listens for TLS too, with this key and certificate, and returns the URL for that.
+    pub fn speak_tls(&self, key: &Path, certificate: &Path) -> Result<String, DevError> {
+        let address = address::free()?;
+        let (key, certificate) = (key.display().to_string(), certificate.display().to_string());
+        self.cli(&["CONFIG", "SET", "tls-key-file", &key, "tls-cert-file", &certificate])?;
+        self.cli(&["CONFIG", "SET", "tls-ca-cert-file", &certificate, "tls-auth-clients", "no"])?;
+        self.cli(&["CONFIG", "SET", "tls-port", &address.port().to_string()])?;
+        Ok(format!("rediss://{address}"))
     }
 
     /// Sends one command with `redis-cli` and returns what it prints. An error of Redis is an error here.

@@ -49,6 +49,7 @@ pub struct Store {
 #[serde(deny_unknown_fields)]
 pub struct Redis {
     pub urls: Vec<String>,
+    pub ca_file: String,
     pub mode: String,
     pub master: String,
     pub prefix: String,
@@ -129,6 +130,7 @@ impl Default for Redis {
         let options = WarmOptions::default();
         Self {
             urls: Vec::new(),
+            ca_file: String::new(),
             mode: "single".into(),
             master: String::new(),
             prefix: options.prefix,
@@ -327,7 +329,7 @@ impl Settings {
         let url = Some(store.truth.clone()).filter(|url| !url.is_empty())?;
         Some(PostgresOptions {
             url,
-            ca_file: Some(&store.ca_file).filter(|file| !file.is_empty()).map(PathBuf::from),
+            ca_file: path(&store.ca_file),
             lanes: store.lanes as usize,
             readers: store.readers as usize,
             ..PostgresOptions::default()
@@ -348,6 +350,7 @@ impl Settings {
         };
         Some(WarmOptions {
             urls: redis.urls.clone(),
+            ca_file: path(&redis.ca_file),
             mode,
             prefix: redis.prefix.clone(),
             call_timeout: Duration::from_millis(redis.call_timeout_ms.into()),
@@ -375,4 +378,9 @@ impl Settings {
             per_address_per_second: self.rate_limits.per_address_per_second,
         }
     }
+}
+
+/// What is empty is not there.
+fn path(text: &str) -> Option<PathBuf> {
+    Some(text).filter(|text| !text.is_empty()).map(PathBuf::from)
 }

@@ -1,5 +1,6 @@
 //! A Redis Cluster of three masters, each with as many replicas as asked for.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::Redis;
@@ -17,34 +18,59 @@ pub struct RedisCluster {
 
 impl RedisCluster {
     pub fn start(replicas_each: usize) -> Result<Self, DevError> {
-        let mut nodes = Vec::new();
-        let mut buses = Vec::new();
+        let mut new = Self { nodes: Vec::new() };
+        let mut ports = Vec::new();
         for _ in 0..MASTERS * (1 + replicas_each) {
-            // By default the bus is 10,000 ports higher, which may be no port at all.
-            let bus = address::free()?.port();
-            let bus_setting = format!("cluster-port {bus}");
-            nodes.push(Redis::start_with(&[
-                "cluster-enabled yes",
-                "cluster-node-timeout 1500",
-                "cluster-replica-validity-factor 0",
-                &bus_setting,
-            ])?);
-            buses.push(bus);
+            let bus = new.add(&[])?;
+            ports.push((new.nodes.last().map_or(0, |node| node.address().port()), bus));
         }
-        let cluster = Self { nodes };
-        cluster.form(&buses)?;
-        Ok(cluster)
+        new.form(&ports)?;
+        Ok(new)
     }
 
-    fn form(&self, buses: &[u16]) -> Result<(), DevError> {
+    /// Without replicas, and with TLS among the nodes and for those who ask the URLs that this returns.
+    pub fn start_with_tls(key: &Path, certificate: &Path) -> Result<(Self, Vec<String>), DevError> {
+        let mut new = Self { nodes: Vec::new() };
+        let mut ports = Vec::new();
+        for _ in 0..MASTERS {
+            let tls = address::free()?.port();
+            let bus = new.add(&[
+                "tls-cluster yes",
+                "tls-auth-clients no",
+                &format!("tls-port {tls}"),
+                &format!("tls-key-file {}", key.display()),
+                &format!("tls-cert-file {}", certificate.display()),
+                &format!("tls-ca-cert-file {}", certificate.display()),
+            ])?;
+            ports.push((tls, bus));
+        }
+        new.form(&ports)?;
+        let url = |(tls, _): &(u16, u16)| format!("rediss://{}:{tls}", address::own_ip());
+        Ok((new, ports.iter().map(url).collect()))
+    }
+
+    /// Adds a node and returns the port of its bus.
+    fn add(&mut self, settings: &[&str]) -> Result<u16, DevError> {
+        // By default the bus is 10,000 ports higher, which may be no port at all.
+        let bus = address::free()?.port();
+        let bus_setting = format!("cluster-port {bus}");
+        let mut all = vec!["cluster-enabled yes", "cluster-node-timeout 1500", &bus_setting];
+        all.push("cluster-replica-validity-factor 0");
+        all.extend(settings);
+        self.nodes.push(Redis::start_with(&all)?);
+        Ok(bus)
+    }
+
+    /// `ports`: where the nodes shall meet each, and where its bus is.
+    fn form(&self, ports: &[(u16, u16)]) -> Result<(), DevError> {
         for (i, node) in self.nodes.iter().enumerate() {
             node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(i + 1).to_string()])?;
             if i < MASTERS {
                 let (first, next) = (i * SLOTS / MASTERS, (i + 1) * SLOTS / MASTERS);
                 node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &(next - 1).to_string()])?;
             }
-            let (ip, port) = (node.address().ip().to_string(), node.address().port().to_string());
-            self.nodes[0].cli(&["CLUSTER", "MEET", &ip, &port, &buses[i].to_string()])?;
+            let (ip, (port, bus)) = (node.address().ip().to_string(), ports[i]);
+            self.nodes[0].cli(&["CLUSTER", "MEET", &ip, &port.to_string(), &bus.to_string()])?;
         }
         self.wait("the nodes of the cluster did not meet", |node| {
             info(node, "cluster_known_nodes") == Some(self.nodes.len().to_string())

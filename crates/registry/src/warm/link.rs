@@ -3,6 +3,7 @@
 //! Whoever needs it waits for it within a limit of their own, but nobody's limit ends the connecting: a caller in a
 //! hurry must not keep a slow connection from ever being made.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,14 +11,15 @@ use std::time::Duration;
 use futures::future::join_all;
 use futures::stream::{BoxStream, StreamExt};
 use parking_lot::Mutex;
+use redis::TlsMode;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
-use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
-    RedisError, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, RedisError, RedisResult, TlsCertificates, Value,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -29,6 +31,7 @@ use super::{policy, scripts};
 const WRITE_QUEUE: usize = 8192;
 /// How often a command follows redirects within a cluster.
 const REDIRECTS: u32 = 4;
+const BEGIN_CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 #[derive(Clone)]
 pub(super) enum Connection {
@@ -69,6 +72,8 @@ impl Connection {
 pub(super) struct Connector {
     way: Way,
     name: String,
+    /// With TLS: what to trust instead of what the system trusts.
+    certificates: Option<TlsCertificates>,
     connect_timeout: Duration,
     /// For the client itself. Ours are shorter; this one only frees what we have given up on.
     response_timeout: Duration,
@@ -106,9 +111,18 @@ impl From<RedisError> for NoConnection {
 /// A connector for each of the servers that have a breaker of their own.
 pub(super) fn connectors(options: &WarmOptions) -> Result<Vec<Connector>, WarmError> {
     let infos = options.urls.iter().map(|url| info(url)).collect::<Result<Vec<_>, _>>()?;
+    let speaks_tls = infos.iter().filter(|info| is_tls(info)).count();
+    if speaks_tls > 0 && speaks_tls < infos.len() {
+        return Err(WarmError::Options("TLS (rediss://) to all of its servers, or to none"));
+    }
+    let certificates = options.ca_file.as_ref().map(|path| certificates(path)).transpose()?;
+    if certificates.is_some() && speaks_tls == 0 {
+        return Err(WarmError::Options("URLs that begin with rediss:// to have a use for certificates"));
+    }
     let new = |way, name: String| Connector {
         way,
         name,
+        certificates: certificates.clone(),
         connect_timeout: options.connect_timeout,
         response_timeout: options.bulk_timeout.max(options.call_timeout) * 2,
     };
@@ -148,6 +162,20 @@ fn info(url: &str) -> Result<ConnectionInfo, WarmError> {
     Ok(info.set_tcp_settings(tcp()))
 }
 
+fn is_tls(info: &ConnectionInfo) -> bool {
+    matches!(info.addr(), ConnectionAddr::TcpTls { .. })
+}
+
+fn certificates(path: &Path) -> Result<TlsCertificates, WarmError> {
+    let bad = |why: String| WarmError::Certificate { path: path.to_owned(), why };
+    let root_cert = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
+    // The client reads it only when it connects, and then says of a file without any that nobody can be trusted.
+    if !root_cert.windows(BEGIN_CERTIFICATE.len()).any(|text| text == BEGIN_CERTIFICATE) {
+        return Err(bad("there is no certificate in it".into()));
+    }
+    Ok(TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
+}
+
 fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
@@ -155,7 +183,13 @@ fn tcp() -> TcpSettings {
 impl Connector {
     pub fn over(wire: Arc<dyn Wire>, options: &WarmOptions) -> Self {
         let (connect_timeout, response_timeout) = (options.connect_timeout, options.bulk_timeout);
-        Self { name: wire.name(), way: Way::Wire(wire), connect_timeout, response_timeout }
+        Self {
+            name: wire.name(),
+            way: Way::Wire(wire),
+            certificates: None,
+            connect_timeout,
+            response_timeout,
+        }
     }
 
     /// The address, without what is secret in it.
@@ -188,15 +222,17 @@ impl Connector {
     async fn open(&self) -> RedisResult<Connection> {
         match &self.way {
             Way::Cluster(infos) => {
-                let client = ClusterClientBuilder::new(infos.clone())
+                let mut client = ClusterClientBuilder::new(infos.clone())
                     .retries(REDIRECTS)
                     .min_retry_wait(1)
                     .max_retry_wait(20)
                     .connection_timeout(self.connect_timeout)
                     .response_timeout(self.response_timeout)
-                    .tcp_settings(tcp())
-                    .build()?;
-                Ok(Connection::Cluster(client.get_async_connection().await?))
+                    .tcp_settings(tcp());
+                if let Some(certificates) = &self.certificates {
+                    client = client.certs(certificates.clone());
+                }
+                Ok(Connection::Cluster(client.build()?.get_async_connection().await?))
             }
             Way::Wire(wire) => Ok(Connection::Wire(wire.open().await?)),
             Way::One(_) | Way::Sentinel { .. } => {
@@ -227,12 +263,12 @@ impl Connector {
     /// A client for one server that can be subscribed to. In a cluster every node passes messages on to all.
     async fn client(&self) -> RedisResult<Client> {
         match &self.way {
-            Way::One(info) => Client::open(info.clone()),
+            Way::One(info) => self.client_for(info),
             Way::Wire(_) => Err((redis::ErrorKind::Client, "another wire has no client").into()),
             Way::Cluster(infos) => {
                 let mut last = None;
                 for info in infos {
-                    let client = Client::open(info.clone())?;
+                    let client = self.client_for(info)?;
                     match client.get_multiplexed_async_connection().await {
                         Ok(_) => return Ok(client),
                         Err(error) => last = Some(error),
@@ -241,13 +277,37 @@ impl Connector {
                 Err(last.expect("there is at least one URL"))
             }
             Way::Sentinel { sentinels, master, login } => {
-                let node = SentinelNodeConnectionInfo::default()
-                    .set_redis_connection_info(login.clone())
-                    .set_tcp_settings(tcp());
-                let master = master.clone();
-                let kind = SentinelServerType::Master;
-                SentinelClient::build(sentinels.clone(), master, Some(node), kind)?.async_get_client().await
+                let addresses = sentinels.iter().map(|info| info.addr().clone());
+                let mut client = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
+                    .set_client_to_sentinel_tcp_settings(tcp())
+                    .set_client_to_redis_tcp_settings(tcp())
+                    .set_client_to_redis_db(login.db())
+                    .set_client_to_redis_protocol(login.protocol());
+                if let Some(user) = login.username() {
+                    client = client.set_client_to_redis_username(user);
+                }
+                if let Some(password) = login.password() {
+                    client = client.set_client_to_redis_password(password);
+                }
+                if sentinels.iter().all(is_tls) {
+                    client = client
+                        .set_client_to_sentinel_tls_mode(TlsMode::Secure)
+                        .set_client_to_redis_tls_mode(TlsMode::Secure);
+                }
+                if let Some(certificates) = &self.certificates {
+                    client = client
+                        .set_client_to_sentinel_certificates(certificates.clone())
+                        .set_client_to_redis_certificates(certificates.clone());
+                }
+                client.build()?.async_get_client().await
             }
+        }
+    }
+
+    fn client_for(&self, info: &ConnectionInfo) -> RedisResult<Client> {
+        match &self.certificates {
+            Some(certificates) => Client::build_with_tls(info.clone(), certificates.clone()),
+            None => Client::open(info.clone()),
         }
     }
 }

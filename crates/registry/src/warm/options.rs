@@ -1,5 +1,6 @@
 //! The settings of the warm tier.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::breaker::BreakerOptions;
@@ -20,8 +21,11 @@ pub enum WarmMode {
 
 #[derive(Clone, Debug)]
 pub struct WarmOptions {
+    /// `redis://…`, or `rediss://…` for TLS.
     pub urls: Vec<String>,
     pub mode: WarmMode,
+    /// With TLS: certificates (PEM) to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
     /// What all keys begin with.
     pub prefix: String,
     /// How long a request waits for Redis at most.
@@ -44,6 +48,7 @@ impl Default for WarmOptions {
         Self {
             urls: Vec::new(),
             mode: WarmMode::Single,
+            ca_file: None,
             prefix: "rowlock".into(),
             call_timeout: Duration::from_millis(50),
             bulk_timeout: Duration::from_secs(1),
@@ -61,6 +66,8 @@ impl Default for WarmOptions {
 pub enum WarmError {
     #[error("the warm tier needs {0}")]
     Options(&'static str),
+    #[error("the certificates in {} can't be used: {why}", path.display())]
+    Certificate { path: PathBuf, why: String },
     #[error("{url} is no address of a Redis: {why}")]
     Url { url: String, why: String },
     #[error(

@@ -10,3 +10,4 @@ mod redlock;
 mod repair;
 mod snapshot;
 mod support;
+mod tls;

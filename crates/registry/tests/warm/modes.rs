@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::support::*;
 
-fn event_number(number: u128) -> EventId {
+pub fn event_number(number: u128) -> EventId {
     // Spread over all the bits, as the ids of real events are.
     EventId::from_uuid(Uuid::from_u128((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)))
 }
