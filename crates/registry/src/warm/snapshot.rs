@@ -141,13 +141,16 @@ impl Warm {
         }
         let finished = self.everywhere(Path::Bulk, vec![self.finish(&base, &aside, event)]).await?;
         let replaced = |answer: &Vec<Value>| matches!(answer[..], [Value::Int(1)]);
-        if finished.iter().any(replaced) {
+        let ended = if finished.iter().any(replaced) {
             // What Redis knew was older than this, so what is not in this has ended.
-            let still: HashSet<_> = event.held.iter().map(|held| (held.ordinal, held.hold)).collect();
-            let known = known.into_iter().map(|hold| hold.held);
-            let ended = known.filter(|held| !still.contains(&(held.ordinal, held.hold))).collect::<Vec<_>>();
-            self.remove(org, event.event, &ended).await?;
-        }
+            not_in(known.iter().map(|hold| &hold.held), &event.held)
+        } else {
+            // Somebody has written a newer one meanwhile. What is not in that has ended, and its claim is here again.
+            let newer: Vec<WarmHeld> =
+                self.holds(org, event.event).await?.into_iter().map(|hold| hold.held).collect();
+            not_in(&event.held, &newer)
+        };
+        self.remove(org, event.event, &ended).await?;
         self.catch_up(org, event.event).await
     }
 
@@ -207,6 +210,11 @@ impl Warm {
         });
         Ok(stored.max_by_key(|(version, _)| *version))
     }
+}
+
+fn not_in<'h>(some: impl IntoIterator<Item = &'h WarmHeld>, others: &[WarmHeld]) -> Vec<WarmHeld> {
+    let others: HashSet<_> = others.iter().map(|held| (held.ordinal, held.hold)).collect();
+    some.into_iter().filter(|held| !others.contains(&(held.ordinal, held.hold))).cloned().collect()
 }
 
 fn part(base: &str, first: usize) -> Cmd {

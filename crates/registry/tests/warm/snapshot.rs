@@ -68,6 +68,23 @@ async fn an_older_state_does_not_replace_a_newer_one() {
     assert_eq!(book.loaded(&warm).await, Some(old));
 }
 
+/// Two nodes write the same event, and the slower one has the older state.
+#[tokio::test]
+async fn an_older_state_brings_no_claims_back() {
+    for servers in [Servers::one(), Servers::redlock()] {
+        let warm = servers.connect().await;
+        let mut book = Book::new().await;
+        book.commit(vec![book.stage.hold("ada", &[1, 2]), book.stage.hold("bob", &[3])]).await;
+        let old = book.stored().await;
+        let hold = old.held.iter().find(|held| held.ordinal == 1).unwrap().hold;
+        book.commit(vec![book.stage.release("ada", hold, &[])]).await;
+        warm.save(book.stage.org, &book.stored().await, book.now()).await.unwrap();
+        book.assert_claims(&warm).await;
+        warm.save(book.stage.org, &old, book.now()).await.unwrap();
+        book.assert_claims(&warm).await;
+    }
+}
+
 #[tokio::test]
 async fn a_rebuild_ends_the_claims_of_what_has_ended_in_the_outage() {
     let (_servers, warm) = one().await;
