@@ -159,10 +159,11 @@ impl PostgresTruth {
 }
 
 fn pool(target: &Target, readers: usize) -> Result<Pool, PostgresError> {
-    let (config, tls) = target.for_pool(READ_LIMITS);
-    let manager =
-        Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    let (connect, check) = target.for_pool(READ_LIMITS);
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_connect(tokio_postgres::Config::new(), connect, recycling);
     Pool::builder(manager)
+        .post_create(check)
         .max_size(readers.max(1))
         .runtime(deadpool_postgres::Runtime::Tokio1)
         .wait_timeout(Some(READ_WAIT))

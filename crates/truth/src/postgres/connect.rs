@@ -2,19 +2,30 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use deadpool_postgres::{ClientWrapper, Connect, Hook, HookError};
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::fault::{StoreError, Stored};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the other hosts are waited for when one takes writes.
+const OTHER_HOSTS: Duration = Duration::from_millis(300);
+/// The names of the files of the log begin with it.
+const TIMELINE: &str = "SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint";
+const UNKNOWN: u32 = 0;
 /// After this long without a sign of life a connection counts as lost.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -57,8 +68,20 @@ pub enum PostgresError {
 /// Where Postgres is, and how to speak to it.
 #[derive(Clone)]
 pub(super) struct Target {
-    config: Config,
+    /// One for each host.
+    hosts: Vec<Config>,
     tls: MakeRustlsConnect,
+    /// The newest that was seen. Whoever is promoted begins a new one.
+    timeline: Arc<AtomicU32>,
+}
+
+pub(super) type Hear = Arc<dyn Fn(Notification) + Send + Sync>;
+
+/// A session with a server that takes writes.
+struct Opened {
+    client: Client,
+    driver: JoinHandle<()>,
+    timeline: u32,
 }
 
 impl Target {
@@ -81,38 +104,64 @@ impl Target {
             tracing::warn!("the connection to Postgres is not encrypted: add sslmode=require to its address");
         }
         let tls = tls(config.get_ssl_mode(), ca_file)?;
-        let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
-        config
-            .application_name("rowlock")
-            .connect_timeout(connect_timeout)
-            .tcp_user_timeout(SILENCE_TIMEOUT)
-            .keepalives(true)
-            .keepalives_idle(SILENCE_TIMEOUT)
-            .keepalives_interval(Duration::from_secs(1))
-            .keepalives_retries(3)
-            // With several hosts: the one that takes writes.
-            .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        Ok(Self { config, tls })
+        let hosts = (0..config.get_hosts().len()).map(|host| only(&config, host)).collect();
+        Ok(Self { hosts, tls, timeline: Arc::default() })
     }
 
     pub async fn connect(&self, limits: SessionLimits) -> Stored<Client> {
-        self.connect_hearing(limits, |_| {}).await
+        self.connect_hearing(limits, Arc::new(|_| {})).await
     }
 
     /// `hear` is called with every notification.
-    pub async fn connect_hearing(
+    pub async fn connect_hearing(&self, limits: SessionLimits, hear: Hear) -> Stored<Client> {
+        // Each host has its own limit for the connection; this is for names and all.
+        let within = CONNECT_TIMEOUT * 2;
+        let opened = tokio::time::timeout(within, self.open_newest(limits, hear)).await;
+        let opened = opened.map_err(|_| StoreError::TimedOut(within.as_millis()))??;
+        self.is_newest(opened.timeline).map_err(StoreError::NoConnection)?;
+        Ok(opened.client)
+    }
+
+    /// Asks all hosts. Of those that take writes, the one that was promoted last: a primary that has come back after its
+    /// standby took over does not know that it is none any more, and what it sells is sold already.
+    async fn open_newest(&self, limits: SessionLimits, hear: Hear) -> Result<Opened, tokio_postgres::Error> {
+        let asked = self.hosts.iter().map(|host| self.open(host, limits, Arc::clone(&hear)));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let mut newest: Option<Opened> = None;
+        let mut failed = None;
+        // Whoever is there answers at once. Those who are not must not keep the others waiting.
+        let grace = tokio::time::sleep(OTHER_HOSTS);
+        tokio::pin!(grace);
+        loop {
+            let answer = tokio::select! {
+                biased;
+                answer = asked.next() => answer,
+                () = &mut grace, if newest.is_some() => None,
+            };
+            match answer {
+                None => break,
+                Some(Err(error)) => failed = Some(error),
+                Some(Ok(opened)) => {
+                    grace.as_mut().reset(Instant::now() + OTHER_HOSTS);
+                    if newest.as_ref().is_none_or(|newest| newest.timeline < opened.timeline) {
+                        newest = Some(opened);
+                    }
+                }
+            }
+        }
+        newest.ok_or_else(|| failed.expect("there is at least one host"))
+    }
+
+    async fn open(
         &self,
+        host: &Config,
         limits: SessionLimits,
-        hear: impl Fn(tokio_postgres::Notification) + Send + 'static,
-    ) -> Stored<Client> {
-        let mut config = self.config.clone();
-        config.options(options(self.config.get_options(), limits));
-        // Each host has its own limit in there; this is for all of them together, names and all.
-        let within = CONNECT_TIMEOUT * (config.get_hosts().len() as u32 + 1);
-        let connecting = tokio::time::timeout(within, config.connect(self.tls.clone()));
-        let (client, mut connection) =
-            connecting.await.map_err(|_| StoreError::TimedOut(within.as_millis()))??;
-        tokio::spawn(async move {
+        hear: Hear,
+    ) -> Result<Opened, tokio_postgres::Error> {
+        let mut config = host.clone();
+        config.options(options(host.get_options(), limits));
+        let (client, mut connection) = config.connect(self.tls.clone()).await?;
+        let driver = tokio::spawn(async move {
             loop {
                 match std::future::poll_fn(|context| connection.poll_message(context)).await {
                     Some(Ok(AsyncMessage::Notification(heard))) => hear(heard),
@@ -125,15 +174,104 @@ impl Target {
                 }
             }
         });
-        Ok(client)
+        let timeline = timeline(&client).await?;
+        Ok(Opened { client, driver, timeline })
     }
 
-    /// The configuration and TLS for a pool that makes its own connections.
-    pub fn for_pool(&self, limits: SessionLimits) -> (Config, MakeRustlsConnect) {
-        let mut config = self.config.clone();
-        config.options(options(self.config.get_options(), limits));
-        (config, self.tls.clone())
+    /// Refuses one that is older than what was seen before, even if no newer one can be reached.
+    fn is_newest(&self, timeline: u32) -> Result<(), String> {
+        if timeline == UNKNOWN {
+            return Ok(());
+        }
+        let newest = self.timeline.fetch_max(timeline, Ordering::Relaxed).max(timeline);
+        if timeline == newest {
+            return Ok(());
+        }
+        Err(format!(
+            "this Postgres is of timeline {timeline} and was replaced: another was promoted to {newest}"
+        ))
     }
+
+    /// What makes the connections of a pool, and what looks at them.
+    pub fn for_pool(&self, limits: SessionLimits) -> (PoolConnect, Hook) {
+        let target = self.clone();
+        let check = Hook::async_fn(move |client: &mut ClientWrapper, _| {
+            let target = target.clone();
+            Box::pin(async move {
+                let timeline = timeline(client).await.map_err(HookError::Backend)?;
+                target.is_newest(timeline).map_err(HookError::message)
+            })
+        });
+        (PoolConnect { target: self.clone(), limits }, check)
+    }
+}
+
+pub(super) struct PoolConnect {
+    target: Target,
+    limits: SessionLimits,
+}
+
+impl Connect for PoolConnect {
+    fn connect(
+        &self,
+        _config: &Config,
+    ) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
+        Box::pin(async {
+            let opened = self.target.open_newest(self.limits, Arc::new(|_| {})).await?;
+            Ok((opened.client, opened.driver))
+        })
+    }
+}
+
+/// The timeline that a primary writes. Services that store their log in another way can't say.
+async fn timeline(client: &Client) -> Result<u32, tokio_postgres::Error> {
+    match client.query_one(TIMELINE, &[]).await {
+        Ok(row) => Ok(row.try_get::<_, i64>(0)? as u32),
+        Err(error) if error.as_db_error().is_some() => Ok(UNKNOWN),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same, with one of the hosts.
+fn only(config: &Config, host: usize) -> Config {
+    let mut one = Config::new();
+    match &config.get_hosts()[host] {
+        Host::Tcp(name) => one.host(name),
+        #[cfg(unix)]
+        Host::Unix(path) => one.host_path(path),
+    };
+    if let Some(address) = config.get_hostaddrs().get(host) {
+        one.hostaddr(*address);
+    }
+    // One port is for all of them.
+    let ports = config.get_ports();
+    if let Some(port) = ports.get(host).or(ports.first()) {
+        one.port(*port);
+    }
+    if let Some(user) = config.get_user() {
+        one.user(user);
+    }
+    if let Some(password) = config.get_password() {
+        one.password(password);
+    }
+    if let Some(name) = config.get_dbname() {
+        one.dbname(name);
+    }
+    if let Some(options) = config.get_options() {
+        one.options(options);
+    }
+    one.ssl_mode(config.get_ssl_mode())
+        .ssl_negotiation(config.get_ssl_negotiation())
+        .channel_binding(config.get_channel_binding())
+        .application_name("rowlock")
+        .connect_timeout(config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT))
+        .tcp_user_timeout(SILENCE_TIMEOUT)
+        .keepalives(true)
+        .keepalives_idle(SILENCE_TIMEOUT)
+        .keepalives_interval(Duration::from_secs(1))
+        .keepalives_retries(3)
+        .target_session_attrs(TargetSessionAttrs::ReadWrite);
+    one
 }
 
 /// Plans are made for each batch: one that was made while a table was nearly empty stays with its connection, and reads

@@ -1,5 +1,6 @@
 //! Telling other nodes that streams have moved, and hearing it from them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rowlock_core::{EventId, OrgId, Stream};
@@ -43,9 +44,10 @@ pub(super) fn listen(target: Target) -> mpsc::Receiver<Heard> {
             let tell = heard.clone();
             // A full queue loses nothing that the next look at the streams would not find.
             let connected = target
-                .connect_hearing(LIMITS, move |said| {
-                    drop(tell.try_send(Heard::Moved(streams(said.payload()))))
-                })
+                .connect_hearing(
+                    LIMITS,
+                    Arc::new(move |said| drop(tell.try_send(Heard::Moved(streams(said.payload()))))),
+                )
                 .await;
             let Ok(client) = connected else {
                 tokio::time::sleep(CONNECT_AGAIN).await;
