@@ -8,8 +8,11 @@ use super::report::{LatencyOf, Point, Throughput, Times};
 use super::throughput::{HoldSeats, Ready};
 use crate::client::{Pace, Seats, drive};
 use crate::servers::Fallible;
+use crate::stats::Spread;
 
-const PERCENTS: [u32; 4] = [25, 50, 75, 90];
+pub const PERCENTS: [u32; 4] = [25, 50, 75, 90];
+/// How often each rate has its turn. A machine that stands still for a moment spoils one of them.
+pub const TURNS: usize = 3;
 /// Whoever shares a Redis is started before the node, which alone keeps something there for longer.
 const PEERS: [Peer; 6] = [Peer::Bare, Peer::Empty, Peer::Embedded, Peer::Locked, Peer::Literal, Peer::Node];
 /// Before the first rate, in the part of a turn, so that nobody's first requests count.
@@ -20,24 +23,28 @@ impl Suite {
         let mut problems = Vec::new();
         let mut result = Vec::new();
         let mut servers = Vec::new();
+        let mut turns: Vec<Vec<Point>> = Vec::new();
         for peer in self.peers(&PEERS) {
             let Some(rate) = throughput.rates.iter().find(|rate| rate.peer == peer) else { continue };
             let highest = rate.per_second.median;
             self.progress.step(format!("latency: starting {}", peer.title()));
             servers.push((self.paced(peer, highest).await?, 0));
             result.push(LatencyOf { peer, highest_per_second: highest, points: Vec::new() });
+            turns.push(Vec::new());
         }
-        for percent in PERCENTS {
-            for ((ready, taken), latency) in servers.iter_mut().zip(&mut result) {
-                let peer = latency.peer;
-                self.progress.step(format!("latency at {percent} %: {}", peer.title()));
+        for (turn, percent) in (0..TURNS).flat_map(|turn| PERCENTS.map(|percent| (turn, percent))) {
+            for (((ready, taken), latency), turns) in servers.iter_mut().zip(&result).zip(&mut turns) {
+                let peer = latency.peer.title();
+                self.progress.step(format!("latency at {percent} %, turn {}: {peer}", turn + 1));
                 let (point, wrong) = self.point(ready, taken, latency.highest_per_second, percent).await?;
-                problems
-                    .extend(wrong.map(|wrong| format!("latency at {percent} %, {}: {wrong}", peer.title())));
-                latency.points.push(point);
+                problems.extend(wrong.map(|wrong| format!("latency at {percent} %, {peer}: {wrong}")));
+                turns.push(point);
             }
         }
         drop(servers);
+        for (latency, turns) in result.iter_mut().zip(turns) {
+            latency.points = PERCENTS.iter().filter_map(|percent| middle(*percent, &turns)).collect();
+        }
         self.problems.extend(problems);
         result.sort_by_key(|latency| latency.peer);
         Ok(result)
@@ -47,6 +54,7 @@ impl Suite {
     async fn paced(&self, peer: Peer, highest: f64) -> Fallible<Ready<'_>> {
         let server = self.field.start(peer).await?;
         let all = f64::from(PERCENTS.iter().sum::<u32>()) / 100.0;
+        let all = all * TURNS as f64;
         let requests = highest * all * self.sizes.latency.as_secs_f64() + WARM_UP_REQUESTS;
         let total = if peer.holds() { requests * 1.02 + 100.0 } else { 1_000.0 };
         let events = server.seats(total as u32).await?;
@@ -89,14 +97,45 @@ impl Suite {
                 run.wrong, run.refused, run.broken
             )
         });
+        let times = Times::of(&run);
         let point = Point {
             percent,
             per_second,
-            times: Times::of(&run),
+            times,
             unsent: run.unsent,
             lag_p99_ms: run.lag.value_at_percentile(99.0) as f64 / 1e3,
             cpu_seconds_per_thousand: cpu.servers() * 1e3 / run.answers().max(1) as f64,
+            p99_of_turns_ms: Spread { median: times.p99_ms, least: times.p99_ms, most: times.p99_ms },
         };
         Ok((point, wrong))
+    }
+}
+
+/// The turn at this rate whose p99 is the one in the middle, and how far the others are from it.
+fn middle(percent: u32, turns: &[Point]) -> Option<Point> {
+    let mut turns: Vec<&Point> = turns.iter().filter(|point| point.percent == percent).collect();
+    turns.sort_by(|a, b| a.times.p99_ms.total_cmp(&b.times.p99_ms));
+    let p99_of_turns_ms = Spread::of(turns.iter().map(|point| point.times.p99_ms))?;
+    Some(Point { p99_of_turns_ms, ..turns[turns.len() / 2].clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::Peer;
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn the_turn_in_the_middle_counts() {
+        let point = sample::latency(Peer::Empty).points[0].clone();
+        let turn =
+            |percent, p99_ms| Point { percent, times: Times { p99_ms, ..point.times }, ..point.clone() };
+        let turns = [turn(25, 9.0), turn(50, 1.0), turn(25, 80.0), turn(25, 4.0)];
+        let found = middle(25, &turns).unwrap();
+        assert_eq!(
+            (found.times.p99_ms, found.p99_of_turns_ms.least, found.p99_of_turns_ms.most),
+            (9.0, 4.0, 80.0)
+        );
+        assert!(middle(75, &turns).is_none());
     }
 }

@@ -9,7 +9,7 @@ use crate::client::Run;
 use crate::stats::Spread;
 
 /// Goes up when a reader of older files would misunderstand a newer one.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Report {
@@ -106,6 +106,8 @@ pub struct Point {
     /// How late requests were sent, at the 99th percentile.
     pub lag_p99_ms: f64,
     pub cpu_seconds_per_thousand: f64,
+    /// This is the middle one of some turns.
+    pub p99_of_turns_ms: Spread,
 }
 
 /// In milliseconds.

@@ -17,7 +17,7 @@ fn step(name: &str) -> Step {
     }
 }
 
-fn latency(peer: Peer) -> LatencyOf {
+pub fn latency(peer: Peer) -> LatencyOf {
     let point = |percent| Point {
         percent,
         per_second: 10.0,
@@ -25,6 +25,7 @@ fn latency(peer: Peer) -> LatencyOf {
         unsent: 0,
         lag_p99_ms: 0.1,
         cpu_seconds_per_thousand: 0.1,
+        p99_of_turns_ms: Spread { median: 9.0, least: 8.0, most: 12.0 },
     };
     LatencyOf { peer, highest_per_second: 100.0, points: vec![point(25), point(50)] }
 }

@@ -10,7 +10,7 @@ pub struct Sizes {
     /// Under load that is not counted, and then under load that is.
     pub warm_up: Duration,
     pub turn: Duration,
-    /// At each rate of the open loop.
+    /// Each turn at each rate of the open loop.
     pub latency: Duration,
     /// Seats that are there to be held, for each second of a turn: more than the fastest peer takes.
     pub seats_per_second: u32,
@@ -63,7 +63,7 @@ impl Sizes {
             rounds: 3,
             warm_up: millis(400),
             turn: millis(2_000),
-            latency: millis(1_500),
+            latency: millis(900),
             seats_per_second: 60_000,
             connections: 256,
             pools: &[20],
@@ -94,7 +94,7 @@ impl Sizes {
             rounds: 5,
             warm_up: millis(1_000),
             turn: millis(4_000),
-            latency: millis(10_000),
+            latency: millis(4_000),
             pools: &[10, 20, 40],
             sale: Sale { speed: 15.0, ..quick.sale },
             crowd_times: 20,

@@ -90,6 +90,7 @@ fn latency(report: &Report) -> Section {
                 rate(point.per_second),
                 ms(point.times.p50_ms),
                 ms(point.times.p99_ms),
+                format!("{} to {}", ms(point.p99_of_turns_ms.least), ms(point.p99_of_turns_ms.most)),
                 ms(point.times.p999_ms),
                 ms(point.times.max_ms),
                 rate(point.times.requests as f64),
@@ -117,7 +118,8 @@ fn latency(report: &Report) -> Section {
     };
     let text = "An open loop: requests are due at fixed moments, whether or not the server keeps up, and the clock of \
                 each begins when it was due. So a stall counts for everybody who would have come meanwhile. The rates \
-                are parts of each peer's own highest one, so a faster peer also gets more load. The last column is how \
+                are parts of each peer's own highest one, so a faster peer also gets more load. Each rate has three turns, \
+                and the one with the middle p99 is shown. The last column is how \
                 late requests were sent: the client's own part, and waiting for a free connection.";
     Section {
         title: "Latency: what a user waits",
@@ -130,6 +132,7 @@ fn latency(report: &Report) -> Section {
                 "per second",
                 "p50 ms",
                 "p99 ms",
+                "of all turns",
                 "p99.9 ms",
                 "max ms",
                 "requests",
