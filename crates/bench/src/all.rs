@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use self::field::{Field, Peer};
-use self::latency::{PERCENTS, TURNS};
+use self::latency::TURNS;
 use self::machine::Machine;
 use self::progress::Progress;
 use self::report::{FORMAT, Report};
@@ -240,9 +240,7 @@ fn steps(sizes: &Sizes, servers: bool, only: &[Workload]) -> u64 {
     let growth = &sizes.growth;
     let nodes = if servers { growth.nodes.len() } else { 0 };
     let of = |workload| match workload {
-        Workload::Throughput => {
-            tuning + sizes.rounds as usize * all + open * (1 + PERCENTS.len() * TURNS) + holders
-        }
+        Workload::Throughput => tuning + sizes.rounds as usize * all + open * (1 + TURNS.len()) + holders,
         Workload::Sale | Workload::Area | Workload::Checkout | Workload::Maps => ours,
         Workload::OneSeat => holders,
         Workload::Growth => growth.seats.len() + growth.events.len() + growth.holds.len() + nodes,

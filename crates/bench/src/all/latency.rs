@@ -10,9 +10,10 @@ use crate::client::{Pace, Seats, drive};
 use crate::servers::Fallible;
 use crate::stats::Spread;
 
-pub const PERCENTS: [u32; 4] = [25, 50, 75, 90];
-/// How often each rate has its turn. A machine that stands still for a moment spoils one of them.
-pub const TURNS: usize = 3;
+const PERCENTS: [u32; 4] = [25, 50, 75, 90];
+/// What there is a goal for has three turns, among those of the others: a machine that stands still for a moment spoils
+/// one of them.
+pub const TURNS: [u32; 6] = [50, 25, 75, 50, 90, 50];
 /// Whoever shares a Redis is started before the node, which alone keeps something there for longer.
 const PEERS: [Peer; 6] = [Peer::Bare, Peer::Empty, Peer::Embedded, Peer::Locked, Peer::Literal, Peer::Node];
 /// Before the first rate, in the part of a turn, so that nobody's first requests count.
@@ -32,10 +33,10 @@ impl Suite {
             result.push(LatencyOf { peer, highest_per_second: highest, points: Vec::new() });
             turns.push(Vec::new());
         }
-        for (turn, percent) in (0..TURNS).flat_map(|turn| PERCENTS.map(|percent| (turn, percent))) {
+        for percent in TURNS {
             for (((ready, taken), latency), turns) in servers.iter_mut().zip(&result).zip(&mut turns) {
                 let peer = latency.peer.title();
-                self.progress.step(format!("latency at {percent} %, turn {}: {peer}", turn + 1));
+                self.progress.step(format!("latency at {percent} %: {peer}"));
                 let (point, wrong) = self.point(ready, taken, latency.highest_per_second, percent).await?;
                 problems.extend(wrong.map(|wrong| format!("latency at {percent} %, {peer}: {wrong}")));
                 turns.push(point);
@@ -53,8 +54,7 @@ impl Suite {
     /// A server with a seat for every request of all rates.
     async fn paced(&self, peer: Peer, highest: f64) -> Fallible<Ready<'_>> {
         let server = self.field.start(peer).await?;
-        let all = f64::from(PERCENTS.iter().sum::<u32>()) / 100.0;
-        let all = all * TURNS as f64;
+        let all = f64::from(TURNS.iter().sum::<u32>()) / 100.0;
         let requests = highest * all * self.sizes.latency.as_secs_f64() + WARM_UP_REQUESTS;
         let total = if peer.holds() { requests * 1.02 + 100.0 } else { 1_000.0 };
         let events = server.seats(total as u32).await?;

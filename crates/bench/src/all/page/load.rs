@@ -118,8 +118,8 @@ fn latency(report: &Report) -> Section {
     };
     let text = "An open loop: requests are due at fixed moments, whether or not the server keeps up, and the clock of \
                 each begins when it was due. So a stall counts for everybody who would have come meanwhile. The rates \
-                are parts of each peer's own highest one, so a faster peer also gets more load. Each rate has three turns, \
-                and the one with the middle p99 is shown. The last column is how \
+                are parts of each peer's own highest one, so a faster peer also gets more load. Half load has three turns, \
+                of which the one with the middle p99 is shown. The last column is how \
                 late requests were sent: the client's own part, and waiting for a free connection.";
     Section {
         title: "Latency: what a user waits",
