@@ -17,7 +17,7 @@ use crate::settings::Settings;
 pub const PREFIX: &str = "ROWLOCK__";
 const FILE_SUFFIX: &str = "_FILE";
 /// Settings that can also be read from a file that the environment names: `ROWLOCK__AUTH__JWT_SECRET_FILE`.
-const SECRETS: [&str; 3] = ["auth.jwt_secret", "store.truth", "redis.urls"];
+const SECRETS: [&str; 4] = ["auth.jwt_secret", "store.truth", "redis.urls", "redis.master"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Origin {

@@ -257,7 +257,8 @@ impl Settings {
                 "must be at least three when redis.mode is redlock: a majority decides",
             );
         }
-        if redis.mode == "sentinel" && redis.master.is_empty() {
+        // What may stand before the name is a login.
+        if redis.mode == "sentinel" && redis.master.rsplit('@').next().is_none_or(str::is_empty) {
             return wrong("redis.master", "must name the master that the sentinels watch");
         }
         if redis.prefix.is_empty()

@@ -83,7 +83,7 @@ pub(super) struct Connector {
 enum Way {
     One(ConnectionInfo),
     Cluster(Vec<ConnectionInfo>),
-    Sentinel { sentinels: Vec<ConnectionInfo>, master: String, login: RedisConnectionInfo },
+    Sentinel { sentinels: Vec<ConnectionInfo>, master: String, login: Box<RedisConnectionInfo> },
     Wire(Arc<dyn Wire>),
 }
 
@@ -135,14 +135,11 @@ pub(super) fn connectors(options: &WarmOptions) -> Result<Vec<Connector>, WarmEr
         }
         (WarmMode::Cluster, all) => Ok(vec![new(Way::Cluster(all.to_vec()), names())]),
         (WarmMode::Sentinel { master }, all) => {
-            let no_login =
-                |info: &ConnectionInfo| info.clone().set_redis_settings(RedisConnectionInfo::default());
-            let way = Way::Sentinel {
-                sentinels: all.iter().map(no_login).collect(),
-                master: master.clone(),
-                login: all[0].redis_settings().clone(),
-            };
-            Ok(vec![new(way, format!("{master} of {}", names()))])
+            let (login, name) = login_and_name(master)?;
+            let name_of_all = format!("{name} of {}", names());
+            // A sentinel has no databases: the number in its URL is for the server that it leads to.
+            let login = Box::new(login.set_db(all[0].redis_settings().db()));
+            Ok(vec![new(Way::Sentinel { sentinels: all.to_vec(), master: name, login }, name_of_all)])
         }
         (WarmMode::Redlock, all) if all.len() >= 3 && all.len() % 2 == 1 => {
             Ok(all.iter().map(|one| new(Way::One(one.clone()), one.addr().to_string())).collect())
@@ -160,6 +157,16 @@ fn info(url: &str) -> Result<ConnectionInfo, WarmError> {
         why: error.to_string(),
     })?;
     Ok(info.set_tcp_settings(tcp()))
+}
+
+/// What is in `user:password@name`, and in a name alone.
+fn login_and_name(master: &str) -> Result<(RedisConnectionInfo, String), WarmError> {
+    let Some((login, name)) = master.rsplit_once('@') else {
+        return Ok((RedisConnectionInfo::default(), master.to_owned()));
+    };
+    // The same rules as in a URL, so that a password with an @ in it can be written.
+    let info = info(&format!("redis://{login}@{name}"))?;
+    Ok((info.redis_settings().clone(), name.to_owned()))
 }
 
 fn is_tls(info: &ConnectionInfo) -> bool {
@@ -288,6 +295,13 @@ impl Connector {
                 }
                 if let Some(password) = login.password() {
                     client = client.set_client_to_redis_password(password);
+                }
+                let door = sentinels[0].redis_settings();
+                if let Some(user) = door.username() {
+                    client = client.set_client_to_sentinel_username(user);
+                }
+                if let Some(password) = door.password() {
+                    client = client.set_client_to_sentinel_password(password);
                 }
                 if sentinels.iter().all(is_tls) {
                     client = client

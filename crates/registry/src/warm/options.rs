@@ -12,8 +12,8 @@ pub enum WarmMode {
     Single,
     /// A Redis Cluster. The URLs are of some of its nodes.
     Cluster,
-    /// A master that sentinels watch. The URLs are of the sentinels; a user and a password in the first of them
-    /// are those of the master.
+    /// A master that sentinels watch. The URLs are of the sentinels, and a user and a password in the first of them are for
+    /// all of these. Those for the master and its replicas stand before its name: `user:password@name`.
     Sentinel { master: String },
     /// Servers that know nothing of each other. A majority of them decides.
     Redlock,

@@ -2,7 +2,7 @@
 
 use rowlock_core::EventId;
 use rowlock_dev::redis::Sentinels;
-use rowlock_registry::warm::{Claimed, Warm};
+use rowlock_registry::warm::{Claimed, Warm, WarmMode};
 use uuid::Uuid;
 
 use super::support::*;
@@ -80,4 +80,36 @@ async fn a_master_that_became_a_replica_is_left() {
         second.cli(&["EXISTS", &seat_key(2)]).unwrap() == "1"
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_and_servers_have_passwords_of_their_own() {
+    let servers = Servers::sentinels();
+    let Servers::Sentinels(sentinels) = &servers else { unreachable!() };
+    for server in sentinels.servers() {
+        server.cli(&["CONFIG", "SET", "masterauth", "ho@use", "requirepass", "ho@use"]).unwrap();
+    }
+    for sentinel in sentinels.sentinels() {
+        sentinel.cli(&["SENTINEL", "SET", Sentinels::MASTER, "auth-pass", "ho@use"]).unwrap();
+        sentinel.cli(&["ACL", "SETUSER", "guest", "on", ">door", "~*", "&*", "+@all"]).unwrap();
+        sentinel.cli(&["ACL", "SETUSER", "default", "off"]).unwrap();
+    }
+    let with = |door: &str, house: &str| {
+        let mut options = servers.options();
+        for url in &mut options.urls {
+            *url = url.replace("redis://", &format!("redis://{door}"));
+        }
+        options.mode = WarmMode::Sentinel { master: format!("{house}{}", Sentinels::MASTER) };
+        options
+    };
+    let warm = Warm::connect(with("guest:door@", ":ho%40use@")).await.unwrap();
+    assert!(warm.is_up());
+    assert_eq!(rush(&warm, event(), 1, 50).await, (1, 49));
+    let [master, _] = sentinels.servers();
+    let kept = master.cli(&["--no-auth-warning", "-a", "ho@use", "EXISTS", &seat_key(1)]);
+    assert_eq!(kept.unwrap(), "1");
+    for (door, house) in [("", ":ho%40use@"), ("guest:door@", ""), ("guest:door@", ":door@")] {
+        let warm = Warm::connect(with(door, house)).await.unwrap();
+        assert!(!warm.is_up(), "with {door:?} and {house:?}");
+    }
 }
