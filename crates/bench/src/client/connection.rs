@@ -57,11 +57,8 @@ impl Connection {
     async fn read(&mut self) -> io::Result<()> {
         loop {
             self.stream.readable().await?;
-            let known = self.buffer.len();
-            self.buffer.resize(known + READ, 0);
-            let read = self.stream.try_read(&mut self.buffer[known..]);
-            self.buffer.truncate(known + *read.as_ref().unwrap_or(&0));
-            match read {
+            self.buffer.reserve(READ);
+            match self.stream.try_read_buf(&mut self.buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
