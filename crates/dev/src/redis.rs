@@ -161,3 +161,16 @@ impl Redis {
         self.process.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
+
+/// Settings for TLS as they stand in `redis.conf`, and the port that they name.
+fn tls_settings(key: &Path, certificate: &Path) -> Result<(Vec<String>, u16), DevError> {
+    let port = address::free()?.port();
+    let settings = vec![
+        format!("tls-port {port}"),
+        format!("tls-key-file {}", key.display()),
+        format!("tls-cert-file {}", certificate.display()),
+        format!("tls-ca-cert-file {}", certificate.display()),
+        "tls-auth-clients no".to_owned(),
+    ];
+    Ok((settings, port))
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Redis;
+use super::{Redis, tls_settings};
 use crate::{DevError, address, wait_until};
 
 const MASTERS: usize = 3;
@@ -33,15 +33,10 @@ impl RedisCluster {
         let mut new = Self { nodes: Vec::new() };
         let mut ports = Vec::new();
         for _ in 0..MASTERS {
-            let tls = address::free()?.port();
-            let bus = new.add(&[
-                "tls-cluster yes",
-                "tls-auth-clients no",
-                &format!("tls-port {tls}"),
-                &format!("tls-key-file {}", key.display()),
-                &format!("tls-cert-file {}", certificate.display()),
-                &format!("tls-ca-cert-file {}", certificate.display()),
-            ])?;
+            let (settings, tls) = tls_settings(key, certificate)?;
+            let mut all = vec!["tls-cluster yes"];
+            all.extend(settings.iter().map(String::as_str));
+            let bus = new.add(&all)?;
             ports.push((tls, bus));
         }
         new.form(&ports)?;

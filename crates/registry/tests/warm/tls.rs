@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use rowlock_dev::redis::RedisCluster;
+use rowlock_dev::redis::{RedisCluster, Sentinels};
 use rowlock_dev::{address, certificate};
-use rowlock_registry::warm::{Warm, WarmError, WarmMode, WarmOptions};
+use rowlock_registry::warm::{Claimed, Warm, WarmError, WarmMode, WarmOptions};
 use tempfile::TempDir;
 
 use super::support::*;
@@ -57,6 +57,25 @@ async fn a_cluster_speaks_it_on_every_node() {
     for node in cluster.nodes() {
         assert_ne!(node.cli(&["DBSIZE"]).unwrap(), "0", "every node has some of the events");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_speak_it_and_lead_to_servers_that_do() {
+    let certificate = Certificate::new();
+    let (sentinels, urls) = Sentinels::start_with_tls(&certificate.key, &certificate.file).unwrap();
+    let servers = Servers::Sentinels(Box::new(sentinels));
+    let Servers::Sentinels(sentinels) = &servers else { unreachable!() };
+    let nobody = Warm::connect(options(&servers, urls.clone(), None)).await.unwrap();
+    assert!(!nobody.is_up(), "nobody vouches for the certificate");
+    let with_tls = options(&servers, urls, Some(&certificate.file));
+    let warm = Warm::connect(WarmOptions { breaker: hasty(&servers).breaker, ..with_tls }).await.unwrap();
+    assert!(warm.is_up());
+    assert_eq!(rush(&warm, event(), 1, 50).await, (1, 49));
+    let [master, replica] = sentinels.servers();
+    master.kill();
+    eventually("the successor", async || matches!(claim(&warm, "bob", &[2]).await, Claimed::Claimed(_)))
+        .await;
+    assert_eq!(replica.cli(&["EXISTS", &seat_key(2)]).unwrap(), "1");
 }
 
 #[tokio::test]
