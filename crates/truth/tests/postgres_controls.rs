@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rowlock_core::{Command, Refusal};
+use rowlock_core::{Command, Refusal, Stream};
 use rowlock_dev::postgres::{self, Postgres};
 use rowlock_dev::wait_until;
 use rowlock_truth::conformance::any;
@@ -217,6 +217,39 @@ async fn a_postgres_that_stops_at_once_loses_nothing_acknowledged() {
         stage.held(stage.hold("afterwards", &[1_999 - next / 400])).await;
         stage.assert_clean().await;
     }
+}
+
+/// The answer to a COMMIT is lost, and the commit is not: whoever waits for it is told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_is_lost_is_found() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    // The session that will be lost has written here before.
+    stage.held(stage.hold("ann", &[0])).await;
+    let wait_for_a_standby_called = |name: &str| {
+        backend.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+        backend.sql("SELECT pg_reload_conf()");
+        assert!(wait_until(Duration::from_secs(5), || backend.sql("SHOW synchronous_standby_names") == name));
+    };
+    wait_for_a_standby_called("nobody");
+    let holding = tokio::spawn({
+        let stage = stage.clone();
+        async move { stage.one(stage.hold("bob", &[1])).await }
+    });
+    let waiting = || backend.sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    // It is committed here and waits for the standby.
+    assert!(wait_until(Duration::from_secs(5), || !waiting().is_empty()));
+    let lost = waiting();
+    backend.sql(&format!("SELECT pg_terminate_backend({lost})"));
+    // It has been found, and whether the standby has it is what is waited for now.
+    assert!(wait_until(Duration::from_secs(5), || !waiting().is_empty() && waiting() != lost));
+    wait_for_a_standby_called("");
+    let committed = holding.await.expect("no panic").expect("the hold is there");
+    let hold = hold_of(&committed);
+    assert_eq!(stage.stored(hold.id).await, hold);
+    let rows = stage.truth.journal(Stream::Event(stage.event), 0, 1_000).await.expect("the journal");
+    assert_eq!(rows.last().map(|row| row.sequence), Some(committed.facts[0].0));
+    stage.assert_clean().await;
 }
 
 /// A node that is frozen in the middle of a transaction keeps others waiting for 2 s at most.

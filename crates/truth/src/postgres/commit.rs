@@ -47,12 +47,19 @@ pub(super) enum Failed {
 /// A batch that may have been committed.
 pub(super) struct Unknown {
     pub transaction: String,
-    /// The ids of its journal rows, by stream.
-    pub rows: Vec<(Uuid, Vec<Uuid>)>,
+    pub rows: Vec<LostRows>,
     /// In the order of the facts.
     pub ids: Vec<Uuid>,
     pub executed: Vec<Option<Result<Executed, Refusal>>>,
     pub why: StoreError,
+}
+
+/// The journal rows of such a batch in one stream.
+pub(super) struct LostRows {
+    pub stream: Uuid,
+    /// They have higher sequences than this, so nobody need read a long stream from its beginning.
+    pub after: i64,
+    pub ids: Vec<Uuid>,
 }
 
 impl From<StoreError> for Failed {
@@ -115,16 +122,25 @@ pub(super) async fn attempt(
     };
     let written = within(WRITE_TIMEOUT, store::write(session, &loaded, &appending, safeguards.compare)).await;
     match written {
-        Ok(sequences) => Ok(Attempted { answers: answers(executed, sequences), heard }),
+        Ok(sequences) => {
+            for (stream, sequence) in appending.stream.iter().zip(&sequences) {
+                session.note_written(*stream, *sequence);
+            }
+            Ok(Attempted { answers: answers(executed, sequences), heard })
+        }
         Err(why) if why.is_disconnect() => Err(Failed::Unknown(Box::new(Unknown {
             transaction: loaded.transaction.clone(),
-            rows: appending.by_stream().collect(),
+            rows: appending.by_stream().map(|(stream, ids)| lost(session, stream, ids)).collect(),
             ids: appending.ids,
             executed,
             why,
         }))),
         Err(error) => Err(leave(session, error.into()).await),
     }
+}
+
+fn lost(session: &Session, stream: Uuid, ids: Vec<Uuid>) -> LostRows {
+    LostRows { stream, after: i64::try_from(session.written_before(stream)).unwrap_or(0), ids }
 }
 
 /// Ends the transaction, if it is still there. What failed matters more than how this goes.

@@ -13,7 +13,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::clock::DatabaseClock;
-use super::commit::{self, Attempted, Failed, Results, Safeguards, Unknown, within};
+use super::commit::{self, Attempted, Failed, LostRows, Results, Safeguards, Unknown, within};
 use super::connect::Target;
 use super::fault::{StoreError, Stored};
 use super::load::Waiting;
@@ -278,8 +278,8 @@ impl Lanes {
             tokio::time::sleep(ASK_AGAIN).await;
         }
         let mut found: FxHashMap<Uuid, u64> = FxHashMap::default();
-        for (stream, ids) in &unknown.rows {
-            for row in session.query(sql::FIND_FACTS, [stream, &0_i64, ids]).await? {
+        for LostRows { stream, after, ids } in &unknown.rows {
+            for row in session.query(sql::FIND_FACTS, [stream, after, ids]).await? {
                 found.insert(super::codec::uuid(&row, 0)?, super::codec::number(&row, 1)?);
             }
         }
@@ -313,7 +313,7 @@ impl Lanes {
     }
 
     fn give_back(&self, mut session: Session) {
-        session.events.trim();
+        session.trim();
         if !session.client.is_closed() && !self.permits.is_closed() {
             self.free.lock().push(session);
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
+use uuid::Uuid;
 
 use super::connect::{SessionLimits, Target};
 use super::events::Events;
@@ -22,7 +23,12 @@ pub(super) struct Session {
     statements: FxHashMap<&'static str, Statement>,
     pub events: Events,
     pub ids: TimeOrderedIds,
+    /// The newest sequence of each stream that was written here. What comes next has a higher one.
+    written: FxHashMap<Uuid, u64>,
 }
+
+/// Streams that a session remembers at most.
+const MAX_WRITTEN: usize = 4_096;
 
 impl Session {
     pub async fn connect(target: &Target) -> Stored<Self> {
@@ -32,7 +38,25 @@ impl Session {
             statements: FxHashMap::default(),
             events: Events::default(),
             ids: TimeOrderedIds::default(),
+            written: FxHashMap::default(),
         })
+    }
+
+    /// A sequence of the stream behind which everything is that this session will write. 0 when it knows none.
+    pub fn written_before(&self, stream: Uuid) -> u64 {
+        self.written.get(&stream).copied().unwrap_or(0)
+    }
+
+    pub fn note_written(&mut self, stream: Uuid, sequence: u64) {
+        self.written.insert(stream, sequence);
+    }
+
+    /// Called between batches.
+    pub fn trim(&mut self) {
+        self.events.trim();
+        if self.written.len() > MAX_WRITTEN {
+            self.written.clear();
+        }
     }
 
     /// Prepares what is not prepared yet, all in one round trip.

@@ -24,7 +24,7 @@ const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 pub(super) struct Appending {
     streams: Vec<Uuid>,
     counts: Vec<i64>,
-    stream: Vec<Uuid>,
+    pub stream: Vec<Uuid>,
     nth: Vec<i64>,
     pub ids: Vec<Uuid>,
     kinds: Vec<&'static str>,
