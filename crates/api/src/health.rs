@@ -156,6 +156,7 @@ pub async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     let Some(prometheus) = &app.prometheus else { return Err(unknown_route().await) };
     // Without its own listener the exporter does not tidy its histograms by itself.
     prometheus.run_upkeep();
+    app.engine.observe();
     let mut response = Response::new(Body::from(prometheus.render()));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -413,6 +413,11 @@ impl Engine {
         (depth, self.inner.options.lane_capacity)
     }
 
+    /// Brings those metrics up to date that tell how things stand. For whoever is about to read them.
+    pub fn observe(&self) {
+        self.inner.lanes.iter().for_each(Lane::observe);
+    }
+
     /// Finishes everything that was accepted, then closes the truth.
     pub async fn stop(&self) {
         self.inner.stopping.send_replace(true);

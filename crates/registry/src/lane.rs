@@ -27,6 +27,7 @@ struct Job {
 pub struct Lane {
     jobs: mpsc::Sender<Job>,
     stop: tokio::sync::watch::Sender<bool>,
+    waiting: Gauge,
 }
 
 /// What happens with the facts of a batch once they are durable, before anybody is answered.
@@ -48,9 +49,8 @@ impl Lane {
     ) -> (Self, JoinHandle<()>) {
         let (jobs, queue) = mpsc::channel(capacity);
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let depth = Metrics::lane_depth(number);
-        let task = tokio::spawn(run(truth, committal, queue, stopped, depth, metrics));
-        (Self { jobs, stop }, task)
+        let task = tokio::spawn(run(truth, committal, queue, stopped, metrics));
+        (Self { jobs, stop, waiting: Metrics::lane_depth(number) }, task)
     }
 
     /// Queues a request and waits for its answer. A full lane refuses at once.
@@ -67,6 +67,11 @@ impl Lane {
         self.jobs.max_capacity() - self.jobs.capacity()
     }
 
+    /// Tells the metrics how many wait. Only who looks can know: the lane itself takes them all at once.
+    pub fn observe(&self) {
+        self.waiting.set(self.depth() as f64);
+    }
+
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -77,7 +82,6 @@ async fn run(
     committal: Arc<dyn Committal>,
     mut queue: mpsc::Receiver<Job>,
     mut stopped: tokio::sync::watch::Receiver<bool>,
-    depth: Gauge,
     metrics: Metrics,
 ) {
     let mut jobs = Vec::with_capacity(MAX_BATCH);
@@ -92,7 +96,6 @@ async fn run(
             }
             taken = queue.recv_many(&mut jobs, MAX_BATCH) => if taken == 0 { return },
         }
-        depth.set(queue.len() as f64);
         metrics.batch_size.record(jobs.len() as f64);
         let (requests, answers): (Vec<_>, Vec<_>) =
             jobs.drain(..).map(|job| (*job.request, job.answer)).unzip();

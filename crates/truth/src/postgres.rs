@@ -269,7 +269,11 @@ impl Truth for PostgresTruth {
     }
 
     fn due_holds(&self, limit: usize) -> Answer<'_, ReadResult<Vec<ActiveHold>>> {
-        self.read(move |client| queries::due_holds(client, limit))
+        Box::pin(async move {
+            // They are due by a clock that may have jumped since this node heard of it last.
+            self.ping().await?;
+            self.read(move |client| queries::due_holds(client, limit)).await
+        })
     }
 
     fn sweep_records(&self, limit: usize) -> Answer<'_, ReadResult<usize>> {

@@ -252,6 +252,20 @@ async fn a_commit_whose_answer_is_lost_is_found() {
     stage.assert_clean().await;
 }
 
+/// Postgres' clock jumps, and nobody talks to this node. It must hear of it when it looks for holds to end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looking_for_due_holds_hears_a_clock_that_has_jumped() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    let hold = stage.held(stage.hold("ann", &[0])).await;
+    backend.sql(
+        "CREATE OR REPLACE FUNCTION rowlock_now() RETURNS bigint LANGUAGE sql VOLATILE AS
+             'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + 3600000'",
+    );
+    assert_eq!(stage.truth.due_holds(10).await.expect("a read").len(), 1);
+    assert!(stage.truth.now() >= hold.expires_at, "to this node it is {:?}", stage.truth.now());
+}
+
 /// A node that is frozen in the middle of a transaction keeps others waiting for 2 s at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_node_lets_go() {

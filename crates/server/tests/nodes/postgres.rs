@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rowlock_dev::postgres::Postgres;
+use rowlock_dev::wait_until;
 
 use crate::house::{House, Setup, Warm};
 use crate::support;
@@ -115,16 +116,22 @@ async fn the_primary_is_lost_and_its_standby_promoted() {
     };
     // An asynchronous standby may miss what was acknowledged, and that is said.
     assert_eq!(durability(&house).await, "weak");
-    house
-        .postgres
-        .sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-        .and_then(|_| house.postgres.sql("SELECT pg_reload_conf()"))
-        .unwrap();
-    house
-        .until(0, Duration::from_secs(10), "/readyz?verbose", |_, body| {
-            body["truth"]["durability"] == "standby"
-        })
-        .await;
+    // One that waits for more standbys than there are acknowledges nothing.
+    for (names, wanted) in [("ANY 2 (standby, another)", "weak"), ("standby", "standby")] {
+        house
+            .postgres
+            .sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'"))
+            .and_then(|_| house.postgres.sql("SELECT pg_reload_conf()"))
+            .unwrap();
+        let shown = || house.postgres.sql("SHOW synchronous_standby_names").unwrap();
+        assert!(wait_until(Duration::from_secs(10), || shown() == names));
+        house
+            .until(0, Duration::from_secs(10), "/readyz?verbose", |_, body| {
+                let truth = &body["truth"];
+                truth["durability"] == wanted && !truth.to_string().contains("asynchronous")
+            })
+            .await;
+    }
     assert!(house.nodes[0].said().contains("asynchronous"), "the log says so: {}", house.nodes[0].said());
     let house = Arc::new(house);
     let sale = Sale::begin(&house);
@@ -135,6 +142,47 @@ async fn the_primary_is_lost_and_its_standby_promoted() {
     sale.end().await;
     let output = support::run(&["verify", "--truth", &standby.url()]);
     assert!(output.status.success(), "{}", support::stdout(&output));
+}
+
+/// Somebody keeps the seats locked. Whoever waits behind that is seen in the metrics.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_wait_in_a_lane_are_counted() {
+    let house = Arc::new(House::new(Warm::single(), Setup { nodes: 1, ..Setup::default() }).await);
+    house.held(0, "ann", &[0]).await;
+    let locking = tokio::task::spawn_blocking({
+        let house = Arc::clone(&house);
+        let lock = "BEGIN; LOCK TABLE seats IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(1.5); COMMIT";
+        move || house.postgres.sql(lock).unwrap()
+    });
+    let is_so =
+        |sql: &str| assert!(wait_until(Duration::from_secs(5), || house.postgres.sql(sql).unwrap() == "1"));
+    is_so(
+        "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'seats'::regclass",
+    );
+    let hold = |seat: u32| {
+        let house = Arc::clone(&house);
+        tokio::spawn(async move { house.hold(0, &format!("user-{seat}"), &[seat]).await })
+    };
+    let mut holding = vec![hold(1)];
+    is_so(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rowlock' AND wait_event_type = 'Lock'",
+    );
+    holding.extend((2..6).map(hold));
+    let metrics = format!("{}/metrics", house.client(0).url);
+    let waiting = async || {
+        let text = reqwest::get(&metrics).await.unwrap().text().await.unwrap();
+        let depths = text.lines().filter(|line| line.starts_with("rowlock_lane_depth{"));
+        depths.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u32>().unwrap()).sum::<u32>()
+    };
+    let began = Instant::now();
+    while waiting().await != 4 {
+        assert!(began.elapsed() < Duration::from_secs(5), "{} wait", waiting().await);
+    }
+    locking.await.unwrap();
+    for held in holding {
+        assert_eq!(held.await.unwrap().0, 201);
+    }
+    assert_eq!(waiting().await, 0);
 }
 
 /// More nodes than Postgres has connections for: what can't be done now is said clearly, and what was said is true.

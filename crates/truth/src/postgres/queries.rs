@@ -303,20 +303,39 @@ pub(super) async fn durability(client: Pooled) -> Stored<Durability> {
     let found = all(&client, sql, &[], |row| {
         let (safe, names): (bool, String) = (row.try_get(0)?, row.try_get(1)?);
         let (standbys, synchronous): (i64, i64) = (row.try_get(2)?, row.try_get(3)?);
-        Ok(match (safe, names.is_empty(), standbys, synchronous) {
-            (false, ..) => Durability::Weak { why: "fsync or full_page_writes is off".into() },
-            (_, true, 0, _) => Durability::Disk,
-            (_, true, ..) => Durability::Weak {
-                why: "the standby is asynchronous: a commit can be lost with the primary (set \
-                      synchronous_standby_names)"
-                    .into(),
-            },
-            (_, false, _, 0) => Durability::Weak {
-                why: "synchronous_standby_names is set and no standby is connected: commits wait for one"
-                    .into(),
-            },
-            (_, false, _, synchronous) => Durability::Standby { standbys: synchronous as u32 },
+        let weak = |why: &str| Durability::Weak { why: why.into() };
+        Ok(match (safe, names.is_empty(), standbys) {
+            (false, ..) => weak("fsync or full_page_writes is off"),
+            (_, true, 0) => Durability::Disk,
+            (_, true, _) => weak(
+                "the standby is asynchronous: a commit can be lost with the primary (set \
+                 synchronous_standby_names)",
+            ),
+            _ if synchronous < standbys_wanted(&names) => weak(
+                "fewer standbys are connected than synchronous_standby_names wants: commits wait for them",
+            ),
+            _ => Durability::Standby { standbys: synchronous as u32 },
         })
     });
     found.await?.pop().ok_or(StoreError::Corrupt("the settings"))
+}
+
+/// How many standbys a commit waits for: 1, unless the names say `ANY 2 (…)`, `FIRST 2 (…)` or `2 (…)`.
+fn standbys_wanted(names: &str) -> i64 {
+    let before_list = names.split('(').next().unwrap_or_default();
+    before_list.split_whitespace().last().and_then(|word| word.parse().ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::standbys_wanted;
+
+    #[test]
+    fn the_names_say_how_many_standbys_are_wanted() {
+        for (names, wanted) in
+            [("a", 1), ("a, b", 1), ("*", 1), ("ANY 2 (a, b, c)", 2), ("first 3(a,b,c)", 3), ("2 (a, b)", 2)]
+        {
+            assert_eq!(standbys_wanted(names), wanted, "{names}");
+        }
+    }
 }
