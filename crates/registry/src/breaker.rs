@@ -44,6 +44,18 @@ impl BreakerState {
     }
 }
 
+/// What a call is for. Each kind has a limit of time of its own, so each is counted by itself: who is quick enough for one
+/// may be too slow for the other, all the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Somebody's request waits.
+    Request,
+    /// Nobody's request waits.
+    Bulk,
+}
+
+const KINDS: usize = 2;
+
 /// Cheap to clone: all clones are one.
 #[derive(Clone)]
 pub struct Breaker {
@@ -56,12 +68,14 @@ struct Inner {
     now: Mutex<Now>,
     state: watch::Sender<BreakerState>,
     gauge: Gauge,
-    changes: Counter,
+    /// By the state that it changes to.
+    changes: [Counter; 3],
 }
 
 struct Now {
     state: BreakerState,
-    failures: u32,
+    /// In a row, by the kind of the calls.
+    failures: [u32; KINDS],
     probe_at: Instant,
     /// Grows with every change. What began before a change says nothing about the time after it.
     epoch: u64,
@@ -72,7 +86,8 @@ struct Now {
 pub struct Pass {
     breaker: Breaker,
     epoch: u64,
-    is_probe: bool,
+    /// `None`: it is the probe.
+    kind: Option<Kind>,
     told: bool,
 }
 
@@ -83,25 +98,32 @@ impl Breaker {
             "rowlock_warm_breaker_state",
             "The breaker in front of a Redis: 0 closed, 1 open, 2 probing."
         );
-        describe_counter!("rowlock_warm_breaker_changes_total", "Changes of a breaker's state.");
+        describe_counter!(
+            "rowlock_warm_breaker_changes_total",
+            "Changes of a breaker's state, by what it changed to."
+        );
         let number = number.to_string();
-        let now = Now { state: BreakerState::Closed, failures: 0, probe_at: Instant::now(), epoch: 0 };
+        let changes = [BreakerState::Closed, BreakerState::Open, BreakerState::Probing].map(
+            |to| counter!("rowlock_warm_breaker_changes_total", "server" => number.clone(), "to" => to.as_str()),
+        );
+        let now =
+            Now { state: BreakerState::Closed, failures: [0; KINDS], probe_at: Instant::now(), epoch: 0 };
         let inner = Inner {
             name: name.into(),
             options,
             now: Mutex::new(now),
             state: watch::Sender::new(BreakerState::Closed),
             gauge: gauge!("rowlock_warm_breaker_state", "server" => number.clone()),
-            changes: counter!("rowlock_warm_breaker_changes_total", "server" => number),
+            changes,
         };
         inner.gauge.set(0.0);
         Self { inner: Arc::new(inner) }
     }
 
     /// Leave for a call, while the breaker is closed.
-    pub fn enter(&self) -> Option<Pass> {
+    pub fn enter(&self, kind: Kind) -> Option<Pass> {
         let now = self.inner.now.lock();
-        (now.state == BreakerState::Closed).then(|| self.pass(now.epoch, false))
+        (now.state == BreakerState::Closed).then(|| self.pass(now.epoch, Some(kind)))
     }
 
     /// Leave for the probe, when its time has come and nobody else has it.
@@ -111,7 +133,7 @@ impl Breaker {
             return None;
         }
         self.change(&mut now, BreakerState::Probing, "");
-        Some(self.pass(now.epoch, true))
+        Some(self.pass(now.epoch, None))
     }
 
     /// Opens it at once, whatever the count: for what is known to be wrong from the start.
@@ -136,18 +158,18 @@ impl Breaker {
         self.inner.state.subscribe()
     }
 
-    fn pass(&self, epoch: u64, is_probe: bool) -> Pass {
-        Pass { breaker: self.clone(), epoch, is_probe, told: false }
+    fn pass(&self, epoch: u64, kind: Option<Kind>) -> Pass {
+        Pass { breaker: self.clone(), epoch, kind, told: false }
     }
 
     /// Called with the lock, so that watchers, metrics and the log see changes in their order.
     fn change(&self, now: &mut Now, state: BreakerState, why: &str) {
         let before = std::mem::replace(&mut now.state, state);
-        now.failures = 0;
+        now.failures = [0; KINDS];
         now.epoch += 1;
         self.inner.state.send_replace(state);
         self.inner.gauge.set(f64::from(state as u8));
-        self.inner.changes.increment(1);
+        self.inner.changes[state as usize].increment(1);
         let (server, from, to) = (&self.inner.name, before.as_str(), state.as_str());
         match state {
             BreakerState::Open => tracing::warn!(server, from, to, why, "the breaker changed"),
@@ -162,9 +184,9 @@ impl Pass {
         self.told = true;
         let mut now = self.breaker.inner.now.lock();
         if now.epoch == self.epoch {
-            now.failures = 0;
-            if self.is_probe {
-                self.breaker.change(&mut now, BreakerState::Closed, "");
+            match self.kind {
+                Some(kind) => now.failures[kind as usize] = 0,
+                None => self.breaker.change(&mut now, BreakerState::Closed, ""),
             }
         }
     }
@@ -176,8 +198,10 @@ impl Pass {
         if now.epoch != self.epoch {
             return false;
         }
-        now.failures += 1;
-        let opens = self.is_probe || now.failures >= self.breaker.inner.options.failures;
+        let opens = self.kind.is_none_or(|kind| {
+            now.failures[kind as usize] += 1;
+            now.failures[kind as usize] >= self.breaker.inner.options.failures
+        });
         if opens {
             now.probe_at = at + self.breaker.inner.options.probe_after;
             self.breaker.change(&mut now, BreakerState::Open, why);
@@ -188,7 +212,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        if self.is_probe && !self.told {
+        if self.kind.is_none() && !self.told {
             // The time of the next probe stays: it has come already, and somebody else may make it.
             let mut now = self.breaker.inner.now.lock();
             if now.epoch == self.epoch {
@@ -210,7 +234,7 @@ mod tests {
 
     fn fail(breaker: &Breaker, at: Instant, times: u32) {
         for _ in 0..times {
-            breaker.enter().expect("closed").failed(at, "test");
+            breaker.enter(Kind::Request).expect("closed").failed(at, "test");
         }
     }
 
@@ -218,12 +242,24 @@ mod tests {
     fn five_failures_in_a_row_open_it() {
         let (breaker, at) = (breaker(), Instant::now());
         fail(&breaker, at, 4);
-        breaker.enter().expect("closed").succeeded();
+        breaker.enter(Kind::Request).expect("closed").succeeded();
         fail(&breaker, at, 4);
         assert_eq!(breaker.state(), BreakerState::Closed);
-        assert!(breaker.enter().expect("closed").failed(at, "test"));
+        assert!(breaker.enter(Kind::Request).expect("closed").failed(at, "test"));
         assert_eq!(breaker.state(), BreakerState::Open);
-        assert!(breaker.enter().is_none());
+        assert!(breaker.enter(Kind::Request).is_none());
+    }
+
+    #[test]
+    fn who_is_too_slow_for_requests_is_not_excused_by_what_may_take_longer() {
+        let (breaker, at) = (breaker(), Instant::now());
+        for failures in 1..=5 {
+            assert_eq!(breaker.enter(Kind::Request).expect("closed").failed(at, "test"), failures == 5);
+            if failures < 5 {
+                breaker.enter(Kind::Bulk).expect("closed").succeeded();
+            }
+        }
+        assert_eq!(breaker.state(), BreakerState::Open);
     }
 
     #[test]
@@ -234,19 +270,20 @@ mod tests {
         assert!(breaker.probe(at + WAIT - Duration::from_millis(1)).is_none());
         let probe = breaker.probe(at + WAIT).expect("due");
         assert_eq!(*watch.borrow(), BreakerState::Probing);
-        assert!(breaker.enter().is_none(), "calls wait for nothing while a probe is out");
+        assert!(breaker.enter(Kind::Request).is_none(), "calls wait for nothing while a probe is out");
         assert!(breaker.probe(at + WAIT).is_none(), "one probe at a time");
         assert!(probe.failed(at + WAIT, "test"));
         assert!(breaker.probe(at + WAIT + Duration::from_secs(1)).is_none(), "the time begins anew");
         breaker.probe(at + WAIT + WAIT).expect("due").succeeded();
         assert_eq!(*watch.borrow(), BreakerState::Closed);
-        assert!(breaker.enter().is_some());
+        assert!(breaker.enter(Kind::Request).is_some());
     }
 
     #[test]
     fn what_began_before_a_change_says_nothing_about_it() {
         let (breaker, at) = (breaker(), Instant::now());
-        let (late_success, late_failure) = (breaker.enter().unwrap(), breaker.enter().unwrap());
+        let (late_success, late_failure) =
+            (breaker.enter(Kind::Request).unwrap(), breaker.enter(Kind::Request).unwrap());
         fail(&breaker, at, 5);
         late_success.succeeded();
         assert_eq!(breaker.state(), BreakerState::Open);
@@ -259,7 +296,7 @@ mod tests {
     fn a_call_given_up_counts_for_nothing_and_a_probe_given_up_is_made_by_the_next() {
         let (breaker, at) = (breaker(), Instant::now());
         for _ in 0..10 {
-            drop(breaker.enter());
+            drop(breaker.enter(Kind::Request));
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
         breaker.open(at, "test");

@@ -82,13 +82,20 @@ impl Claims {
         let (returns, returned) = mpsc::channel(MAX_RETURNS);
         tokio::spawn(give_back(warm.clone(), returned));
         let claims = Self { warm, truth, checks: Mutex::default(), returns, metrics: Metrics::new() };
-        claims.set_degraded(!claims.warm.is_up());
+        claims.observe();
         claims
+    }
+
+    /// Tells truth and metrics how the warm tier is now. Whoever claims does so too, but on a quiet node nobody claims.
+    pub fn observe(&self) {
+        let degraded = !self.warm.is_up();
+        self.truth.set_degraded(degraded);
+        self.metrics.degraded.set(f64::from(u8::from(degraded)));
     }
 
     /// Claims the seats that a command wants. `Ok(None)`: it goes down without a claim.
     pub async fn claim(&self, request: &Request) -> Result<Option<Pending<'_>>, Refusal> {
-        self.set_degraded(!self.warm.is_up());
+        self.observe();
         let Some(places) = places_of(&request.command) else { return Ok(None) };
         match self.try_claim(request, places).await {
             Claimed::Taken(owners) => {
@@ -122,7 +129,7 @@ impl Claims {
             Claimed::Unavailable => self.metrics.unavailable.increment(1),
             Claimed::Taken(_) => {}
         }
-        self.set_degraded(!self.warm.is_up());
+        self.observe();
         claimed
     }
 
@@ -132,11 +139,6 @@ impl Claims {
             // Somebody came between: then the truth says who was first.
             Claimed::Taken(_) | Claimed::Unavailable => None,
         }
-    }
-
-    fn set_degraded(&self, degraded: bool) {
-        self.truth.set_degraded(degraded);
-        self.metrics.degraded.set(f64::from(u8::from(degraded)));
     }
 
     /// Those of the owners of whom the truth does not know. A pending claim is a request on its way: it has its few

@@ -416,6 +416,7 @@ impl Engine {
     /// Brings those metrics up to date that tell how things stand. For whoever is about to read them.
     pub fn observe(&self) {
         self.inner.lanes.iter().for_each(Lane::observe);
+        self.inner.claims.iter().for_each(Claims::observe);
     }
 
     /// Finishes everything that was accepted, then closes the truth.

@@ -131,7 +131,11 @@ pub(crate) async fn catch_up(engine: &Engine, event: EventId) {
             match row.fact() {
                 Some(fact) => facts.push((row.sequence, fact)),
                 // Written by a newer version: what it did can still be loaded.
-                None => return engine.hot().drop_event(event),
+                None => {
+                    let (kind, sequence) = (&row.kind, row.sequence);
+                    tracing::info!(%event, kind, sequence, "a fact that this version does not know: loading the event again");
+                    return engine.hot().drop_event(event);
+                }
             }
         }
         for (sequence, fact) in &facts {

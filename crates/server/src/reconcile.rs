@@ -26,7 +26,13 @@ pub fn run(settings: &Settings, args: &Reconcile) -> Result<ExitCode, Fault> {
         let bar = verify::bar();
         let done = reconcile(&engine, args.event, &bar).await;
         bar.finish_and_clear();
+        let is_away = engine.health().await.degraded;
         engine.stop().await;
+        if is_away {
+            return Err(Fault::new(
+                "Redis can't be reached, so it was not compared and nothing in it repaired",
+            ));
+        }
         done.map_err(|failure| Fault::new(format!("the tiers could not be reconciled: {failure}")))
     })??;
     say(format!("{events:>12}  events compared"));

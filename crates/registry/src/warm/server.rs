@@ -14,14 +14,9 @@ use super::options::{WarmError, WarmOptions};
 use super::{Unavailable, scripts};
 use crate::breaker::{Breaker, BreakerState, Pass};
 
-/// On which connection a call goes, and how long it may take. A long answer must not delay a short one behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
-    /// Somebody's request waits.
-    Request,
-    /// Nobody's request waits.
-    Bulk,
-}
+/// What a call is for decides on which connection it goes, and how long it may take. A long answer must not delay a short
+/// one behind it.
+pub(super) use crate::breaker::Kind as Path;
 
 pub(super) struct Server {
     connector: Connector,
@@ -100,7 +95,7 @@ impl Server {
 
     /// Sends the commands and returns their answers, in time or not at all.
     pub async fn run(&self, path: Path, commands: &[Cmd]) -> Result<Vec<Value>, Unavailable> {
-        let pass = self.breaker.enter().ok_or(Unavailable)?;
+        let pass = self.breaker.enter(path).ok_or(Unavailable)?;
         let (link, limit) = match path {
             Path::Request => (&self.request, self.call_timeout),
             Path::Bulk => (&self.bulk, self.bulk_timeout),
@@ -140,7 +135,7 @@ impl Server {
             };
             reset_if_down(&self.bulk, number, answers.map_err(Trouble::from))
         };
-        let pass = self.breaker.enter().ok_or(Unavailable)?;
+        let pass = self.breaker.enter(Path::Bulk).ok_or(Unavailable)?;
         self.outcome(pass, timeout(self.bulk_timeout, answers).await)
     }
 

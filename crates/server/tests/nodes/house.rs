@@ -219,6 +219,17 @@ impl House {
         }
     }
 
+    /// What a metric of a node adds up to, over all its labels.
+    pub async fn metric(&self, node: usize, name: &str) -> f64 {
+        let url = format!("{}/metrics", self.client(node).url);
+        let text = reqwest::get(&url).await.unwrap().text().await.unwrap();
+        let values = text.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            (series.split('{').next() == Some(name)).then(|| value.parse::<f64>().unwrap())
+        });
+        values.sum()
+    }
+
     pub async fn occupancy(&self, node: usize) -> Value {
         let path = format!("/api/events/{}/occupancy", self.event);
         self.client(node).get("", &path).await.unwrap().1

@@ -168,21 +168,16 @@ async fn those_who_wait_in_a_lane_are_counted() {
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rowlock' AND wait_event_type = 'Lock'",
     );
     holding.extend((2..6).map(hold));
-    let metrics = format!("{}/metrics", house.client(0).url);
-    let waiting = async || {
-        let text = reqwest::get(&metrics).await.unwrap().text().await.unwrap();
-        let depths = text.lines().filter(|line| line.starts_with("rowlock_lane_depth{"));
-        depths.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u32>().unwrap()).sum::<u32>()
-    };
+    let waiting = async || house.metric(0, "rowlock_lane_depth").await;
     let began = Instant::now();
-    while waiting().await != 4 {
+    while waiting().await != 4.0 {
         assert!(began.elapsed() < Duration::from_secs(5), "{} wait", waiting().await);
     }
     locking.await.unwrap();
     for held in holding {
         assert_eq!(held.await.unwrap().0, 201);
     }
-    assert_eq!(waiting().await, 0);
+    assert_eq!(waiting().await, 0.0);
 }
 
 /// More nodes than Postgres has connections for: what can't be done now is said clearly, and what was said is true.

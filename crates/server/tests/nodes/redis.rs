@@ -291,3 +291,25 @@ async fn a_redis_that_may_evict_is_refused_at_the_start() {
     let said = support::stderr(&output);
     assert!(said.contains("maxmemory-policy") && said.contains("noeviction"), "{said}");
 }
+
+/// Redis goes and comes back, and afterwards nobody holds anything. The metrics say how it is all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quiet_node_says_that_redis_is_back() {
+    let house = House::new(Warm::single(), Setup { nodes: 1, ..Setup::default() }).await;
+    house.redis().kill();
+    let is_degraded = |degraded: bool| move |_: u16, body: &serde_json::Value| body["warm"]["degraded"] == degraded;
+    for seat in 0..10 {
+        house.held(0, &format!("user-{seat}"), &[seat]).await;
+    }
+    house.until(0, Duration::from_secs(5), "/readyz?verbose", is_degraded(true)).await;
+    assert_eq!(house.metric(0, "rowlock_degraded").await, 1.0);
+    // Somebody who wants it compared now is not told that all is well.
+    let arguments = ["reconcile", "--truth", &house.truth, "--redis", &house.redis().url()];
+    let output = support::run(&arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", support::stdout(&output));
+    assert!(support::stderr(&output).contains("can't be reached"), "{}", support::stderr(&output));
+    house.redis().start_again().unwrap();
+    house.until(0, Duration::from_secs(15), "/readyz?verbose", is_degraded(false)).await;
+    assert_eq!(house.metric(0, "rowlock_degraded").await, 0.0);
+    assert!(support::run(&arguments).status.success());
+}
