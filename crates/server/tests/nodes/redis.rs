@@ -297,7 +297,8 @@ async fn a_redis_that_may_evict_is_refused_at_the_start() {
 async fn a_quiet_node_says_that_redis_is_back() {
     let house = House::new(Warm::single(), Setup { nodes: 1, ..Setup::default() }).await;
     house.redis().kill();
-    let is_degraded = |degraded: bool| move |_: u16, body: &serde_json::Value| body["warm"]["degraded"] == degraded;
+    let is_degraded =
+        |degraded: bool| move |_: u16, body: &serde_json::Value| body["warm"]["degraded"] == degraded;
     for seat in 0..10 {
         house.held(0, &format!("user-{seat}"), &[seat]).await;
     }
