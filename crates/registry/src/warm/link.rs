@@ -138,7 +138,8 @@ pub(super) fn connectors(options: &WarmOptions) -> Result<Vec<Connector>, WarmEr
             let (login, name) = login_and_name(master)?;
             let name_of_all = format!("{name} of {}", names());
             // A sentinel has no databases: the number in its URL is for the server that it leads to.
-            let login = Box::new(login.set_db(all[0].redis_settings().db()));
+            let first = all[0].redis_settings();
+            let login = Box::new(login.set_db(first.db()).set_protocol(first.protocol()));
             Ok(vec![new(Way::Sentinel { sentinels: all.to_vec(), master: name, login }, name_of_all)])
         }
         (WarmMode::Redlock, all) if all.len() >= 3 && all.len() % 2 == 1 => {
@@ -164,8 +165,8 @@ fn login_and_name(master: &str) -> Result<(RedisConnectionInfo, String), WarmErr
     let Some((login, name)) = master.rsplit_once('@') else {
         return Ok((RedisConnectionInfo::default(), master.to_owned()));
     };
-    // The same rules as in a URL, so that a password with an @ in it can be written.
-    let info = info(&format!("redis://{login}@{name}"))?;
+    // The same rules as in a URL, so that a password with an @ in it can be written. The name need not look like a host.
+    let info = info(&format!("redis://{login}@master"))?;
     Ok((info.redis_settings().clone(), name.to_owned()))
 }
 
