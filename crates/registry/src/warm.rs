@@ -30,12 +30,12 @@ use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::breaker::BreakerState;
+use crate::breaker::{BreakerState, Kind};
 use crate::chance::Chance;
 use closings::Bell;
 use keys::Keys;
 use link::Connector;
-use server::{Path, Server};
+use server::Server;
 
 pub use announce::{Announced, Announcement};
 pub use apply::{Applied, Batch};
@@ -135,18 +135,18 @@ impl Warm {
 
     /// Sends the commands to every server and returns as soon as a majority has answered. The others go on by
     /// themselves: what they were told holds for them too.
-    async fn everywhere(&self, path: Path, commands: Vec<Cmd>) -> Result<Vec<Vec<Value>>, Unavailable> {
+    async fn everywhere(&self, kind: Kind, commands: Vec<Cmd>) -> Result<Vec<Vec<Value>>, Unavailable> {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
         if let [server] = &self.inner.servers[..] {
-            return Ok(vec![server.run(path, &commands).await?]);
+            return Ok(vec![server.run(kind, &commands).await?]);
         }
         let commands: Arc<[Cmd]> = commands.into();
         let mut asked = JoinSet::new();
         for server in &self.inner.servers {
             let (server, commands) = (Arc::clone(server), Arc::clone(&commands));
-            asked.spawn(async move { server.run(path, &commands).await });
+            asked.spawn(async move { server.run(kind, &commands).await });
         }
         let mut answers = Vec::new();
         while answers.len() < self.quorum() {

@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 
 use super::claim::head;
 use super::scripts::APPLY;
-use super::server::Path;
 use super::{Unavailable, Warm};
+use crate::breaker::Kind;
 
 /// Facts that may wait in Redis for the ones before them. More than a rebuild of the largest event lets pass.
 pub(super) const MAX_AHEAD: u64 = 16_384;
@@ -54,7 +54,7 @@ impl Warm {
             }
         }
         commands.extend(batches.iter().map(|batch| self.announcement(batch)));
-        let answers = self.everywhere(Path::Bulk, commands).await?;
+        let answers = self.everywhere(Kind::Bulk, commands).await?;
         let worst = |place: &usize| {
             let of_servers = answers.iter().map(|answers| Applied::read(&answers[*place]));
             of_servers.min_by_key(|applied| applied.rank()).unwrap_or(Applied::Missing)
@@ -92,7 +92,7 @@ impl Warm {
     /// Takes up what waited while the event was rebuilt.
     pub(super) async fn catch_up(&self, org: OrgId, event: EventId) -> Result<(), Unavailable> {
         for _ in 0..=MAX_AHEAD / MAX_DRAIN {
-            let answers = self.everywhere(Path::Bulk, vec![self.apply_call(org, event)]).await?;
+            let answers = self.everywhere(Kind::Bulk, vec![self.apply_call(org, event)]).await?;
             if !answers.iter().any(|answers| matches!(Applied::read(&answers[0]), Applied::Waiting(_))) {
                 break;
             }

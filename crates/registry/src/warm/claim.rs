@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::keys::Keys;
 use super::scripts::{CLAIM, HEAL, RELEASE};
-use super::server::{Path, Server};
+use super::server::Server;
 use super::{Unavailable, Warm};
+use crate::breaker::Kind;
 
 /// What is to be claimed, for whom.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +174,7 @@ impl Warm {
         let mut set = cmd("SET");
         set.arg(Keys::seat(&self.keys().base(claim.org, claim.event), *seat)).arg(value);
         set.arg("NX").arg("PX").arg(self.inner.options.pending.as_millis() as u64);
-        match server.run(Path::Request, &[set]).await.as_deref() {
+        match server.run(Kind::Request, &[set]).await.as_deref() {
             Ok([Value::Okay]) => Some(Ok(Vote::Granted(vec![0]))),
             // Somebody has it, perhaps the user: the script says who.
             Ok(_) => None,
@@ -220,7 +221,7 @@ impl Warm {
     pub async fn release_all(&self, receipts: &[Receipt]) -> Result<(), Unavailable> {
         let commands = receipts.iter().filter(|receipt| !receipt.seats.is_empty());
         let commands = commands.map(|receipt| self.release_command(receipt)).collect();
-        self.everywhere(Path::Request, commands).await.map(drop)
+        self.everywhere(Kind::Request, commands).await.map(drop)
     }
 
     pub(super) fn release_command(&self, receipt: &Receipt) -> Cmd {
@@ -251,13 +252,13 @@ impl Warm {
         for (_, owner) in stale {
             call.arg(&owner.seen[..]);
         }
-        self.everywhere(Path::Request, vec![call]).await.map(drop)
+        self.everywhere(Kind::Request, vec![call]).await.map(drop)
     }
 }
 
 /// Asks one server.
 pub(super) async fn vote(server: &Server, command: &Cmd, claim: &Claim<'_>) -> Result<Vote, Unavailable> {
-    let answers = server.run(Path::Request, std::slice::from_ref(command)).await?;
+    let answers = server.run(Kind::Request, std::slice::from_ref(command)).await?;
     let answer = answers.into_iter().next().ok_or(Unavailable)?;
     read_vote(answer, claim.seats).ok_or(Unavailable)
 }

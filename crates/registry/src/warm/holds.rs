@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use super::claim::{Owner, confirmed};
 use super::keys::Keys;
 use super::scripts::{RELEASE, RESTORE};
-use super::server::{Path, Server};
+use super::server::Server;
 use super::snapshot::read_member;
 use super::{Unavailable, Warm, WarmHeld};
+use crate::breaker::Kind;
 
 /// Entries that are read or written with one command.
 const PAGE: usize = 2_000;
@@ -62,7 +63,7 @@ impl Warm {
         for first in (0..).step_by(PAGE) {
             let mut range = cmd("ZRANGE");
             range.arg(format!("{base}seat_holds")).arg(first).arg(first + PAGE - 1).arg("WITHSCORES");
-            let members: Vec<(String, f64)> = only(server.run(Path::Bulk, &[range]).await?)?;
+            let members: Vec<(String, f64)> = only(server.run(Kind::Bulk, &[range]).await?)?;
             let count = members.len();
             let held = members.iter().filter_map(|(text, score)| read_member(event, text, *score));
             let held: Vec<WarmHeld> = held.collect();
@@ -112,7 +113,7 @@ impl Warm {
                 call.arg(confirmed(held.hold, &held.user, held.until, sequence));
                 call.arg((held.until.millis_since(now) as u64 + self.grace_millis()).max(1));
             }
-            self.everywhere(Path::Bulk, vec![call]).await?;
+            self.everywhere(Kind::Bulk, vec![call]).await?;
         }
         Ok(())
     }
@@ -125,7 +126,7 @@ impl Warm {
                 let key = Keys::seat(&base, SeatId::of(event, held.ordinal));
                 RELEASE.call(1).arg(key).arg(format!("{{\"hold\":\"{}\"", held.hold)).to_owned()
             };
-            self.everywhere(Path::Bulk, page.iter().map(remove).collect()).await?;
+            self.everywhere(Kind::Bulk, page.iter().map(remove).collect()).await?;
         }
         Ok(())
     }
@@ -138,7 +139,7 @@ async fn owners_on(server: &Server, base: &str, seats: &[SeatId]) -> Result<Vec<
         for seat in page {
             get.arg(Keys::seat(base, *seat));
         }
-        let values: Vec<Option<Vec<u8>>> = only(server.run(Path::Bulk, &[get]).await?)?;
+        let values: Vec<Option<Vec<u8>>> = only(server.run(Kind::Bulk, &[get]).await?)?;
         owners.extend(values.into_iter().map(|value| value.map(Owner::read)));
     }
     Ok(owners)

@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::claim::{Claim, Claimed, Owner, Receipt, Vote, vote};
-use super::server::Path;
 use super::{Unavailable, Warm};
 use crate::breaker::BreakerState;
+use crate::breaker::Kind;
 
 /// Attempts to get a majority.
 const ATTEMPTS: u32 = 3;
@@ -101,7 +101,7 @@ impl Warm {
 
     async fn release_by_token(&self, receipt: &Receipt, claim: &Claim<'_>) -> Result<(), Unavailable> {
         let everything = Receipt { seats: claim.seats.to_vec(), ..receipt.clone() };
-        self.everywhere(Path::Request, vec![self.release_command(&everything)]).await.map(drop)
+        self.everywhere(Kind::Request, vec![self.release_command(&everything)]).await.map(drop)
     }
 }
 

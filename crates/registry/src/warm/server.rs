@@ -12,11 +12,7 @@ use super::closings::Bell;
 use super::link::{Connection, Connector, Link, NoConnection};
 use super::options::{WarmError, WarmOptions};
 use super::{Unavailable, scripts};
-use crate::breaker::{Breaker, BreakerState, Pass};
-
-/// What a call is for decides on which connection it goes, and how long it may take. A long answer must not delay a short
-/// one behind it.
-pub(super) use crate::breaker::Kind as Path;
+use crate::breaker::{Breaker, BreakerState, Kind, Pass};
 
 pub(super) struct Server {
     connector: Connector,
@@ -93,12 +89,13 @@ impl Server {
         self.breaker.state()
     }
 
-    /// Sends the commands and returns their answers, in time or not at all.
-    pub async fn run(&self, path: Path, commands: &[Cmd]) -> Result<Vec<Value>, Unavailable> {
-        let pass = self.breaker.enter(path).ok_or(Unavailable)?;
-        let (link, limit) = match path {
-            Path::Request => (&self.request, self.call_timeout),
-            Path::Bulk => (&self.bulk, self.bulk_timeout),
+    /// Sends the commands and returns their answers, in time or not at all. Each kind has a connection of its own: a long
+    /// answer must not delay a short one behind it.
+    pub async fn run(&self, kind: Kind, commands: &[Cmd]) -> Result<Vec<Value>, Unavailable> {
+        let pass = self.breaker.enter(kind).ok_or(Unavailable)?;
+        let (link, limit) = match kind {
+            Kind::Request => (&self.request, self.call_timeout),
+            Kind::Bulk => (&self.bulk, self.bulk_timeout),
         };
         self.outcome(pass, timeout(limit, attempt(link, commands)).await)
     }
@@ -135,7 +132,7 @@ impl Server {
             };
             reset_if_down(&self.bulk, number, answers.map_err(Trouble::from))
         };
-        let pass = self.breaker.enter(Path::Bulk).ok_or(Unavailable)?;
+        let pass = self.breaker.enter(Kind::Bulk).ok_or(Unavailable)?;
         self.outcome(pass, timeout(self.bulk_timeout, answers).await)
     }
 

@@ -8,8 +8,9 @@ use rowlock_core::limits::MAX_SEATS_PER_EVENT;
 use rowlock_core::{AreaId, EventId, HoldId, OrgId, SeatId, Time, UserId};
 
 use super::scripts::{FINISH, FORGET};
-use super::server::{Path, Server};
+use super::server::Server;
 use super::{Unavailable, Warm};
+use crate::breaker::Kind;
 
 /// Members of the ordered set that are written with one command.
 const CHUNK: usize = 1_000;
@@ -111,7 +112,7 @@ impl Warm {
             return Ok(Some(server));
         }
         let ask = [cmd("HGET").arg(format!("{base}occupancy")).arg("sequence").to_owned()];
-        let asked = self.inner.servers.iter().map(|server| server.run(Path::Bulk, &ask));
+        let asked = self.inner.servers.iter().map(|server| server.run(Kind::Bulk, &ask));
         let answers = futures::future::join_all(asked).await;
         if answers.iter().all(Result::is_err) {
             return Err(Unavailable);
@@ -137,9 +138,9 @@ impl Warm {
                 add.arg(held.until.millis()).arg(member(event.event, held));
             }
             let expire = cmd("PEXPIRE").arg(&aside).arg(ASIDE_MILLIS).to_owned();
-            self.everywhere(Path::Bulk, vec![add, expire]).await?;
+            self.everywhere(Kind::Bulk, vec![add, expire]).await?;
         }
-        let finished = self.everywhere(Path::Bulk, vec![self.finish(&base, &aside, event)]).await?;
+        let finished = self.everywhere(Kind::Bulk, vec![self.finish(&base, &aside, event)]).await?;
         let replaced = |answer: &Vec<Value>| matches!(answer[..], [Value::Int(1)]);
         let ended = if finished.iter().any(replaced) {
             // What Redis knew was older than this, so what is not in this has ended.
@@ -177,7 +178,7 @@ impl Warm {
 
     async fn forget_at(&self, org: OrgId, event: EventId, sequence: &str) -> Result<(), Unavailable> {
         let call = FORGET.call(1).arg(self.keys().base(org, event)).arg(sequence).to_owned();
-        self.everywhere(Path::Bulk, vec![call]).await.map(drop)
+        self.everywhere(Kind::Bulk, vec![call]).await.map(drop)
     }
 
     /// Keeps how the event is laid out, in whatever form the caller has it.
@@ -191,7 +192,7 @@ impl Warm {
         let key = format!("{}layout", self.keys().base(org, event));
         let stored = [&version.to_be_bytes()[..], bytes].concat();
         let set = cmd("SET").arg(key).arg(stored).arg("PX").arg(self.keep_millis()).to_owned();
-        self.everywhere(Path::Bulk, vec![set]).await.map(drop)
+        self.everywhere(Kind::Bulk, vec![set]).await.map(drop)
     }
 
     /// The layout and its version.
@@ -201,7 +202,7 @@ impl Warm {
         event: EventId,
     ) -> Result<Option<(u64, Vec<u8>)>, Unavailable> {
         let get = cmd("GET").arg(format!("{}layout", self.keys().base(org, event))).to_owned();
-        let answers = self.everywhere(Path::Bulk, vec![get]).await?;
+        let answers = self.everywhere(Kind::Bulk, vec![get]).await?;
         let stored = answers.into_iter().flatten().filter_map(|answer| {
             let stored: Option<Vec<u8>> = FromRedisValue::from_redis_value(answer).ok()?;
             let stored = stored?;
