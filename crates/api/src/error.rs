@@ -23,6 +23,12 @@ pub struct Code {
     pub title: &'static str,
 }
 
+impl Code {
+    fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).expect("the table has real statuses")
+    }
+}
+
 macro_rules! codes {
     ($($id:ident $name:literal $status:literal $title:literal;)*) => {
         pub mod code {
@@ -211,8 +217,15 @@ impl Problem {
         self
     }
 
-    /// Writes the answer. Only the middleware does this: it knows the request id.
+    /// The answer.
     pub fn render(&self, request_id: &str) -> Response {
+        let mut response = Response::new(Body::empty());
+        self.write(&mut response, request_id);
+        response
+    }
+
+    /// Makes a response the answer. Only the middleware does this: it knows the request id.
+    pub fn write(&self, response: &mut Response, request_id: &str) {
         let Parts { code, detail, field, scope, conflicts, retry_after } = &*self.0;
         let view = ProblemView {
             kind: PageOf(code.name),
@@ -227,8 +240,8 @@ impl Problem {
         };
         let mut body = Vec::with_capacity(384);
         serde_json::to_writer(&mut body, &view).expect("a problem is JSON");
-        let mut response = Response::new(Body::from(body));
-        *response.status_mut() = StatusCode::from_u16(code.status).expect("the table has real statuses");
+        *response.body_mut() = Body::from(body);
+        *response.status_mut() = code.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = retry_after {
@@ -237,7 +250,6 @@ impl Problem {
         if code.status == 401 {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rowlock\""));
         }
-        response
     }
 
     /// The answer to a method that the route does not have. The router adds the `Allow` field on the way out.
@@ -250,8 +262,7 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
-        *response.status_mut() =
-            StatusCode::from_u16(self.0.code.status).expect("the table has real statuses");
+        *response.status_mut() = self.0.code.status();
         response.extensions_mut().insert(self);
         response
     }

@@ -1,12 +1,15 @@
 //! How handlers get at a request: the caller with a scope, path segments, query parameters, bodies.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use rowlock_core::IdempotencyKey;
 use rowlock_core::limits::MAX_IDEMPOTENCY_KEY_CHARS;
 use rowlock_core::org::Scope;
@@ -198,7 +201,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Posted<T> {
         if length.is_some_and(|length: u64| length > limit as u64) {
             return Err(too_large(limit));
         }
-        let bytes = axum::body::to_bytes(body, limit).await.map_err(|error| unreadable(&error, limit))?;
+        let bytes = whole(body, limit).await.map_err(|error| unreadable(&*error, limit))?;
         let idempotency = key.map(|key| IdempotencyKey { key, fingerprint: fingerprint(&parts, &bytes) });
         let body = if bytes.is_empty() {
             // What has only optional fields may be left out altogether.
@@ -216,13 +219,22 @@ fn too_large(limit: usize) -> Problem {
     Problem::new(&code::BODY_TOO_LARGE, format!("a body may have at most {limit} bytes"))
 }
 
-fn unreadable(error: &axum::Error, limit: usize) -> Problem {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return too_large(limit);
-        }
-        cause = error.source();
+/// A body to its end. Most come in one piece, which is taken as it is.
+async fn whole(body: Body, limit: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
+    let mut body = Limited::new(body, limit);
+    let Some(first) = body.frame().await.transpose()? else { return Ok(Bytes::new()) };
+    let first = first.into_data().unwrap_or_default();
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let rest = body.collect().await?.to_bytes();
+    Ok([first, rest].concat().into())
+}
+
+fn unreadable(error: &(dyn Error + 'static), limit: usize) -> Problem {
+    let mut causes = std::iter::successors(Some(error), |error| (*error).source());
+    if causes.any(|error| error.is::<LengthLimitError>()) {
+        return too_large(limit);
     }
     Problem::new(&code::BODY_UNREADABLE, "the connection ended before the body did")
 }

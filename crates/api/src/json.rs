@@ -11,17 +11,19 @@ use serde_json::error::Category;
 use crate::error::{Problem, code};
 use crate::list::Object;
 
-/// Reads a body. The way to the wrong field is found in a second pass, so that good bodies don't pay for it.
+/// Reads a body. What is wrong with it is found in a second pass, so that good bodies don't pay for it: they are no deeper
+/// than what they are read as.
 pub fn read<T: DeserializeOwned>(body: &[u8], max_depth: usize) -> Result<T, Problem> {
-    if depth(body) > max_depth {
-        let detail = format!("objects and lists may be at most {max_depth} deep");
-        return Err(Problem::new(&code::JSON_TOO_DEEP, detail));
-    }
-    match serde_json::from_slice::<Object<T>>(body) {
-        Ok(Object(value)) => Ok(value),
-        Err(error) if error.classify() == Category::Data => Err(invalid::<T>(body, &error)),
-        Err(error) => Err(Problem::new(&code::MALFORMED_JSON, error.to_string())),
-    }
+    serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| {
+        if depth(body) > max_depth {
+            let detail = format!("objects and lists may be at most {max_depth} deep");
+            return Problem::new(&code::JSON_TOO_DEEP, detail);
+        }
+        match error.classify() {
+            Category::Data => invalid::<T>(body, &error),
+            _ => Problem::new(&code::MALFORMED_JSON, error.to_string()),
+        }
+    })
 }
 
 fn invalid<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem {

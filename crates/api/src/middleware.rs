@@ -68,13 +68,13 @@ async fn answer(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let mut fields = HeaderMap::new();
+    let mut standing = None;
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-    let response = within_limits(
+    let mut response = within_limits(
         app,
         request_id,
         pin!(async {
-            match admit(app, access, request_id, request.headers(), peer, &mut fields).await {
+            match admit(app, access, request_id, request.headers(), peer, &mut standing).await {
                 Ok(caller) => {
                     if let Some(caller) = caller {
                         request.extensions_mut().insert(caller);
@@ -86,55 +86,39 @@ async fn answer(
         }),
     )
     .await;
-    with_fields(response, fields)
-}
-
-fn with_fields(mut response: Response, fields: HeaderMap) -> Response {
-    // The fields are single-valued, so each comes with its name.
-    for (name, value) in fields {
-        if let Some(name) = name {
-            response.headers_mut().insert(name, value);
-        }
+    if let Some(standing) = standing {
+        standing.note(response.headers_mut());
     }
     response
 }
 
-/// Lets a request in, or says why not. `fields` is what the answer says about rate limits.
-async fn admit(
-    app: &Shared,
+/// Lets a request in, or says why not. `noted` is the limit that the answer speaks of.
+async fn admit<'a>(
+    app: &'a Shared,
     access: Access,
     request_id: &Arc<str>,
     headers: &HeaderMap,
     peer: Option<IpAddr>,
-    fields: &mut HeaderMap,
+    noted: &mut Option<Standing<'a>>,
 ) -> Result<Option<Caller>, Problem> {
     if access == Access::Probe {
         return Ok(None);
     }
-    let mut note = |standing: Result<Option<Standing<'_>>, crate::rate::Refused<'_>>| match standing {
-        Ok(Some(standing)) => {
-            standing.note(fields);
-            Ok(())
-        }
-        Ok(None) => Ok(()),
-        Err(refused) => {
-            refused.note(fields);
-            Err(refused.problem())
-        }
+    let mut pass = |standing: Option<Standing<'a>>| {
+        let problem = standing.as_ref().and_then(Standing::problem);
+        *noted = standing;
+        problem.map_or(Ok(()), Err)
     };
     if let Some(peer) = peer {
-        let standing = app.rates.check_address(app.proxies.client(peer, headers));
-        // With a credential the answer speaks of that one's limit, unless this one is the one that refuses.
-        match (access, standing) {
-            (Access::Credential, Ok(_)) => {}
-            (_, standing) => note(standing)?,
-        }
+        pass(app.rates.check_address(app.proxies.client(peer, headers)))?;
     }
     if access != Access::Credential {
         return Ok(None);
     }
+    // With a credential the answer speaks of that one's limit alone.
+    pass(None)?;
     let caller = auth::authenticate(app, headers, Arc::clone(request_id)).await?;
-    note(app.rates.check_caller(&caller))?;
+    pass(app.rates.check_caller(&caller))?;
     Ok(Some(caller))
 }
 
@@ -174,13 +158,10 @@ fn finish(mut response: Response, request_id: &str) -> Response {
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         problem = problem.or_else(|| Some(Problem::method_not_allowed()));
     }
-    match problem {
-        Some(problem) => {
-            let fields = std::mem::take(response.headers_mut());
-            with_fields(problem.render(request_id), fields)
-        }
-        None => response,
+    if let Some(problem) = problem {
+        problem.write(&mut response, request_id);
     }
+    response
 }
 
 /// Everything that no route matches.

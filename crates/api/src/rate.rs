@@ -36,10 +36,12 @@ struct Limit {
     checks: AtomicU32,
 }
 
-/// What the answer says about the limit that the caller is under.
+/// Where the caller stands with a limit. The answer says so.
 pub struct Standing<'a> {
     limit: &'a Limit,
     left: u32,
+    /// Seconds until the next request, for who is over the limit.
+    wait: Option<u32>,
 }
 
 impl Rates {
@@ -52,32 +54,26 @@ impl Rates {
         }
     }
 
-    pub fn check_address(&self, address: IpAddr) -> Result<Option<Standing<'_>>, Refused<'_>> {
-        let Some(limit) = &self.address else { return Ok(None) };
+    pub fn check_address(&self, address: IpAddr) -> Option<Standing<'_>> {
+        let limit = self.address.as_ref()?;
         let network = match address.to_canonical() {
             IpAddr::V4(v4) => u64::from(v4.to_bits()),
             IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
         };
-        limit.check(self.digest(&(address.is_ipv4(), network))).map(Some)
+        Some(limit.check(self.digest(&(address.is_ipv4(), network))))
     }
 
-    pub fn check_caller(&self, caller: &Caller) -> Result<Option<Standing<'_>>, Refused<'_>> {
+    pub fn check_caller(&self, caller: &Caller) -> Option<Standing<'_>> {
         let (limit, digest) = match (caller.key, &caller.user) {
             (Some(key), _) => (&self.key, self.digest(&key)),
             (None, user) => (&self.user, self.digest(&(caller.org, user))),
         };
-        limit.as_ref().map(|limit| limit.check(digest)).transpose()
+        limit.as_ref().map(|limit| limit.check(digest))
     }
 
     fn digest(&self, caller: &impl Hash) -> u64 {
         self.seed.hash_one(caller)
     }
-}
-
-/// Over the limit, and for how long.
-pub struct Refused<'a> {
-    limit: &'a Limit,
-    seconds: u32,
 }
 
 impl Limit {
@@ -94,46 +90,36 @@ impl Limit {
         })
     }
 
-    fn check(&self, digest: u64) -> Result<Standing<'_>, Refused<'_>> {
+    fn check(&self, digest: u64) -> Standing<'_> {
         if self.checks.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIDY_EVERY)
             && self.limiter.len() > MAX_RATE_ENTRIES
         {
             self.limiter.retain_recent();
         }
         match self.limiter.check_key(&digest) {
-            Ok(state) => Ok(Standing { limit: self, left: state.remaining_burst_capacity() }),
+            Ok(state) => Standing { limit: self, left: state.remaining_burst_capacity(), wait: None },
             Err(until) => {
                 let wait = until.wait_time_from(DefaultClock::default().now());
-                Err(Refused { limit: self, seconds: wait.as_secs() as u32 + 1 })
+                Standing { limit: self, left: 0, wait: Some(wait.as_secs() as u32 + 1) }
             }
         }
     }
+}
 
-    fn note(&self, left: u32, headers: &mut HeaderMap, seconds: Option<u32>) {
+impl Standing<'_> {
+    pub fn problem(&self) -> Option<Problem> {
+        self.wait.map(Problem::rate_limited)
+    }
+
+    pub fn note(&self, headers: &mut HeaderMap) {
         let mut text = String::with_capacity(32);
-        text.extend(["\"", self.name, "\";r=", itoa::Buffer::new().format(left)]);
-        if let Some(seconds) = seconds {
+        text.extend(["\"", self.limit.name, "\";r=", itoa::Buffer::new().format(self.left)]);
+        if let Some(seconds) = self.wait {
             text.extend([";t=", itoa::Buffer::new().format(seconds)]);
         }
         if let Ok(value) = HeaderValue::try_from(text) {
             headers.insert(RATE_LIMIT, value);
         }
-        headers.insert(RATE_LIMIT_POLICY, self.policy.clone());
-    }
-}
-
-impl Standing<'_> {
-    pub fn note(&self, headers: &mut HeaderMap) {
-        self.limit.note(self.left, headers, None);
-    }
-}
-
-impl Refused<'_> {
-    pub fn problem(&self) -> Problem {
-        Problem::rate_limited(self.seconds)
-    }
-
-    pub fn note(&self, headers: &mut HeaderMap) {
-        self.limit.note(0, headers, Some(self.seconds));
+        headers.insert(RATE_LIMIT_POLICY, self.limit.policy.clone());
     }
 }
