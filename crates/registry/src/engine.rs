@@ -194,12 +194,14 @@ impl Engine {
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.expiry().fill(engine.truth().active_holds().await?);
-        let mut more = vec![tokio::spawn(expiry::reap(engine.clone(), sweep_every))];
+        let mut more = vec![
+            tokio::spawn(expiry::reap(engine.clone(), sweep_every)),
+            tokio::spawn(health::watch(engine.clone())),
+        ];
         if engine.truth().is_shared() {
             more.push(tokio::spawn(follow::follow(engine.clone(), look_every)));
             more.push(tokio::spawn(announce::announce(engine.clone(), outgoing)));
             more.push(tokio::spawn(reconcile::run(engine.clone(), first_reconcile, reconcile_every)));
-            more.push(tokio::spawn(health::watch(engine.clone())));
         }
         engine.inner.tasks.lock().extend(more);
         Ok(engine)
@@ -417,6 +419,7 @@ impl Engine {
     pub fn observe(&self) {
         self.inner.lanes.iter().for_each(Lane::observe);
         self.inner.claims.iter().for_each(Claims::observe);
+        self.inner.metrics.hot_events.set(self.hot().len() as f64);
     }
 
     /// Finishes everything that was accepted, then closes the truth.

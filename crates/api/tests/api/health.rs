@@ -11,12 +11,16 @@ async fn metrics_are_by_route_and_never_by_id() {
     let event = server.event().await;
     server.hold(&event, "wilhelmina", &[0]).await;
     server.get("/nowhere").send().await.refused(404, "unknown_route");
+    // The truth is asked what it survives when the engine starts.
+    server.get("/readyz").send().await.expect(200);
     let answer = server.get("/metrics").send().await;
     assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
     let text = String::from_utf8(answer.bytes).unwrap();
     let holds = "route=\"/api/bookings/hold-seats\",method=\"POST\",status=\"2xx\"";
     assert!(text.contains("rowlock_http_request_duration_seconds") && text.contains(holds), "{text}");
     assert!(text.contains("route=\"unknown\",method=\"GET\",status=\"4xx\""), "{text}");
+    assert!(text.contains("\nrowlock_truth_durability 1\n"), "{text}");
+    assert!(text.contains("\nrowlock_hot_events 1\n"), "{text}");
     assert!(!text.contains(&event.id) && !text.contains("wilhelmina"), "{text}");
 }
 
