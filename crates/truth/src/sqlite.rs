@@ -255,10 +255,11 @@ impl Truth for SqliteTruth {
             if let Some(writer) = &self.writer {
                 writer.close().await;
             }
+            // The last connection that closes copies the whole log into the file, so it must be one that can write.
+            self.readers.stop();
             if let Some(checkpointer) = &self.checkpointer {
                 checkpointer.stop();
             }
-            self.readers.stop();
             self.folder.lock().take();
         })
     }

@@ -24,6 +24,56 @@ async fn closing_lets_go_of_the_folder_and_ends_all_service() {
     stage.truth.close().await;
 }
 
+/// A log is found damaged by nobody: its end is wherever it can't be read any further.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_in_the_log_of_a_truth_that_was_closed() {
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup::default()).await;
+    let hold = stage.held(stage.hold("ann", &[0])).await;
+    let log = backend.folder().join("rowlock.sqlite-wal");
+    assert!(log.exists());
+    stage.truth.close().await;
+    assert!(!log.exists(), "the last connection has copied it");
+    assert_eq!(backend.truth().hold(hold.id).await.expect("a read"), Some(hold));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_without_its_file_is_not_overwritten() {
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup::default()).await;
+    stage.held(stage.hold("ann", &[0])).await;
+    let (file, log) = (backend.folder().join("rowlock.sqlite"), backend.folder().join("rowlock.sqlite-wal"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let lost = elsewhere.path().join("rowlock.sqlite-wal");
+    std::fs::copy(&log, &lost).unwrap();
+    let before = std::fs::read(&lost).unwrap();
+    let open = || SqliteTruth::open(elsewhere.path(), backend.options()).err();
+    assert!(matches!(open(), Some(OpenError::Lost { .. })));
+    std::fs::write(elsewhere.path().join("rowlock.sqlite"), "").unwrap();
+    assert!(matches!(open(), Some(OpenError::Lost { .. })), "an empty file is none");
+    assert!(std::fs::read(&lost).unwrap() == before, "it is as it was");
+    // With its file it is what it was.
+    std::fs::copy(&file, elsewhere.path().join("rowlock.sqlite")).unwrap();
+    assert!(open().is_none());
+    stage.truth.close().await;
+}
+
+/// Who has gone does not keep those behind it waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_nobody_waits_for_is_not_done() {
+    let backend = Sqlite::new();
+    let stage = Stage::new(backend.truth(), Setup { rows: 1_000, ..Setup::default() }).await;
+    let began = std::time::Instant::now();
+    stage.truth.event(stage.event).await.expect("a read").expect("the event");
+    let one = began.elapsed();
+    let gone: Vec<_> = (0..200).map(|_| stage.truth.event(stage.event)).collect();
+    drop(gone);
+    let began = std::time::Instant::now();
+    stage.truth.event(stage.event).await.expect("a read").expect("the event");
+    // Two readers would need a hundred times as long for all of them.
+    assert!(began.elapsed() < one * 50, "{:?} after {one:?}", began.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_truth_dropped_without_closing_loses_nothing() {
     let backend = Sqlite::new();

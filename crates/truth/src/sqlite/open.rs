@@ -1,7 +1,7 @@
 //! The data folder: its lock, its file, its migrations.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +26,11 @@ pub enum OpenError {
     InUse { path: PathBuf },
     #[error("there is no rowlock data in {}", path.display())]
     Missing { path: PathBuf },
+    #[error(
+        "{0} is missing or empty, but its log {0}-wal is not: put the file back, or move the log away to start anew",
+        path.display()
+    )]
+    Lost { path: PathBuf },
     #[error("SQLite {found} is too old, at least 3.51.3 is needed")]
     OldSqlite { found: &'static str },
     #[error("the data was written by a newer version of rowlock (schema {found}, this one knows {known})")]
@@ -75,6 +80,9 @@ impl Folder {
 
     /// Makes what is missing: the file, its tables, and the log.
     pub fn prepare(&self) -> Result<(), OpenError> {
+        if self.has_lost_its_file() {
+            return Err(OpenError::Lost { path: self.file() });
+        }
         let mut db = Connection::open(self.file())?;
         db.busy_timeout(Duration::from_secs(10))?;
         db.pragma_update(None, "journal_mode", "WAL")?;
@@ -85,10 +93,22 @@ impl Folder {
         self.make_log().map_err(|source| OpenError::Folder { path: self.path.clone(), source })
     }
 
+    /// Whether there is a log with something in it and no file that it belongs to. SQLite would begin anew and overwrite it.
+    fn has_lost_its_file(&self) -> bool {
+        let is_empty = self.file().metadata().map_or(true, |found| found.len() == 0);
+        let mut head = [0; 4];
+        let log = File::open(self.log()).and_then(|mut log| log.read_exact(&mut head));
+        is_empty && log.is_ok() && head != [0; 4]
+    }
+
+    fn log(&self) -> PathBuf {
+        self.path.join("rowlock.sqlite-wal")
+    }
+
     /// A log as long as it gets, full of zeros. SQLite takes one that does not begin as a log does for an empty one. To
     /// overwrite costs a commit half as much as to append, which makes the size of the file durable as well.
     fn make_log(&self) -> io::Result<()> {
-        let path = self.path.join("rowlock.sqlite-wal");
+        let path = self.log();
         let is_there = path.metadata().is_ok_and(|found| found.len() > 0);
         if is_there {
             return Ok(());

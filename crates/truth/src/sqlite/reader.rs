@@ -56,6 +56,10 @@ impl Readers {
     ) -> Answer<'_, ReadResult<T>> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |db| {
+            // Whoever asked may have gone while this waited, and others wait behind it.
+            if answer.is_closed() {
+                return;
+            }
             let _ = answer.send(read(db).map_err(Failure::from));
         });
         let sent = self.jobs.lock().as_ref().is_some_and(|jobs| jobs.try_send(job).is_ok());
