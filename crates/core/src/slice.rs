@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::area::Area;
 use crate::booking::{Admits, Booking, BookingStatus};
-use crate::command::{Actor, IdempotencyKey, Request};
+use crate::command::{Actor, IdempotencyKey, NewSection, Request};
 use crate::event::{Block, Event};
 use crate::fact::{Fact, HoldPart, SectionsAdded};
 use crate::hold::{HeldArea, HeldSeat, Hold, HoldStatus};
@@ -19,7 +19,7 @@ use crate::ids::{AreaId, BlockId, BookingId, EventId, HoldId, KeyId, OrgId, Seat
 use crate::org::{ApiKey, Org};
 use crate::outcome::Outcome;
 use crate::seat::{Seat, SeatState};
-use crate::text::{CartToken, Name, UserId};
+use crate::text::{CartToken, Name, Row as SeatRow, UserId};
 use crate::time::Time;
 
 /// A row and what the truth needs to write it back.
@@ -116,8 +116,25 @@ pub struct Slice {
     /// Seats of these blocks, and where they are.
     spots: FxHashMap<SeatId, (BlockId, Spot)>,
     sections: Vec<SectionsAdded>,
-    /// What is printed on a seat that stands where new ones were asked for.
-    taken_places: FxHashMap<EventId, String>,
+    /// Seats that stand where commands of the batch ask for new ones.
+    taken_places: FxHashMap<EventId, Vec<TakenPlace>>,
+}
+
+/// Where a seat stands.
+#[derive(Clone, Debug)]
+pub struct TakenPlace {
+    pub block: Name,
+    pub row: SeatRow,
+    pub number: u32,
+}
+
+impl TakenPlace {
+    fn is_in(&self, new: &NewSection) -> bool {
+        let NewSection { block, section, .. } = new;
+        *block == self.block
+            && (section.first_number..=section.last_number).contains(&self.number)
+            && section.rows.contains(&self.row)
+    }
 }
 
 /// Loading, for the truth.
@@ -166,8 +183,8 @@ impl Slice {
         self.records.insert(RecordKey { org, actor, key: key.key.clone() }, record);
     }
 
-    pub fn load_taken_place(&mut self, event: EventId, place: String) {
-        self.taken_places.insert(event, place);
+    pub fn load_taken_place(&mut self, event: EventId, place: TakenPlace) {
+        self.taken_places.entry(event).or_default().push(place);
     }
 
     /// A block of which commands take any seats.
@@ -268,8 +285,10 @@ impl Slice {
         self.spots.get(&seat).is_some_and(|(of, _)| *of == block)
     }
 
-    pub fn taken_place(&self, event: EventId) -> Option<&str> {
-        self.taken_places.get(&event).map(String::as_str)
+    /// A place that new seats would take and that is taken. Others of the batch may have asked for other places.
+    pub fn taken_place(&self, event: EventId, wanted: &[NewSection]) -> Option<&TakenPlace> {
+        let mut taken = self.taken_places.get(&event)?.iter();
+        taken.find(|place| wanted.iter().any(|new| place.is_in(new)))
     }
 
     /// # Panics

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rowlock_core::command::NewSection;
+use rowlock_core::limits::MAX_SEATS_PER_CREATE;
 use rowlock_core::slice::Slice;
 use rowlock_core::{BlockId, Command, EventId, Request, SeatId};
 
@@ -10,6 +12,13 @@ use rowlock_core::{BlockId, Command, EventId, Request, SeatId};
 const MAX_CHOSEN: u32 = 5_000;
 /// Free seats that are looked at beyond those that can be wanted, to find some that are side by side.
 const LOOK_AROUND: u32 = 32;
+
+/// Whether the kernel will refuse new seats for their number alone, so that nothing needs to be read for them: what a small
+/// body can name in many rows takes long to look for.
+pub(crate) fn creates_too_many(sections: &[NewSection]) -> bool {
+    let sum = |sum: u32, new: &NewSection| sum.checked_add(new.section.count()?);
+    sections.iter().try_fold(0, sum).is_none_or(|seats| seats > MAX_SEATS_PER_CREATE)
+}
 
 /// A block of which a batch takes any seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

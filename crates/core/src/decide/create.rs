@@ -14,7 +14,7 @@ use crate::org::{ApiKey, Org, Scopes};
 use crate::outcome::{Outcome, SeatsCreated};
 use crate::refusal::Refusal;
 use crate::seat::{Section, label};
-use crate::slice::{EventRow, Slice};
+use crate::slice::{EventRow, Slice, TakenPlace};
 use crate::text::{Name, Row};
 use crate::time::Time;
 
@@ -145,7 +145,9 @@ pub(super) fn seats(
         }
         sections.push(section);
     }
-    if let Some(place) = slice.taken_place(event).map(str::to_owned).or_else(|| overlap(&sections, &used)) {
+    let printed = |taken: &TakenPlace| format!("{} {}", taken.block, label(taken.row.as_str(), taken.number));
+    let taken = slice.taken_place(event, wanted).map(printed);
+    if let Some(place) = taken.or_else(|| overlap(&sections, &used)) {
         return Err(Refusal::PlaceTaken { place });
     }
     if row.seat_count + count > MAX_SEATS_PER_EVENT {

@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rowlock_core::seat::SeatState;
-use rowlock_core::slice::RecordKey;
-use rowlock_core::{Actor, Command, IdempotencyKey, Outcome, Refusal, Request, Slice, execute};
+use rowlock_core::slice::{RecordKey, TakenPlace};
+use rowlock_core::text::Row;
+use rowlock_core::{Actor, Command, IdempotencyKey, Name, Outcome, Refusal, Request, Slice, execute};
 
 use crate::support::stage::{
     FLOOR_PLACES, SEATS, Stage, cart, checkout, hold_in, kinds, release, section, user,
@@ -47,16 +48,26 @@ fn a_slice_says_what_it_has() {
     assert!(!slice.has_record(&of_another));
 }
 
-/// The store looks for seats that stand where new ones shall, and the kernel believes it.
+/// The store looks for seats that stand where new ones shall, and the kernel believes it. It looks for all the commands of a
+/// batch, and only those that name the place are refused.
 #[test]
 fn a_place_that_is_taken_refuses_new_seats() {
     let stage = Stage::new();
     let mut slice = slice_of(&stage);
-    slice.load_taken_place(stage.event, "Stalls A-1".to_owned());
-    let sections = vec![section("Stalls", "gold", "A", 1)];
-    let asked = request(stage.org, Command::CreateSeats { event: stage.event, sections });
-    let refusal = execute(&mut slice, &asked, stage.now(), &mut Counter(1_000)).expect_err("it is taken");
+    let (block, row) = (Name::new("Stalls").unwrap(), Row::new("A").unwrap());
+    slice.load_taken_place(stage.event, TakenPlace { block, row, number: 1 });
+    let mut create = |new| {
+        let sections = vec![new];
+        let asked = request(stage.org, Command::CreateSeats { event: stage.event, sections });
+        execute(&mut slice, &asked, stage.now(), &mut Counter(1_000))
+    };
+    let refusal = create(section("Stalls", "gold", "A", 1)).expect_err("it is taken");
     assert_eq!(refusal, Refusal::PlaceTaken { place: "Stalls A-1".to_owned() });
+    let mut behind = section("Stalls", "gold", "A", 1);
+    (behind.section.first_number, behind.section.last_number) = (2, 2);
+    for free in [behind, section("Stalls", "gold", "Z", 1), section("Circle", "gold", "A", 1)] {
+        create(free).expect("nobody is there");
+    }
 }
 
 #[test]

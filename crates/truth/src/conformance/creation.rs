@@ -4,7 +4,7 @@ use rowlock_core::{Command, Outcome, Refusal};
 
 use super::Backend;
 use super::stage::{Setup, Stage, create_org, furnish, hold_of, name, new_event, request, section};
-use crate::MAX_BATCH;
+use crate::{Failure, MAX_BATCH};
 
 /// Far more events than a store is likely to keep in memory, hundreds of them in each batch.
 pub async fn one_batch_over_many_events<B: Backend>(backend: &B) {
@@ -54,6 +54,16 @@ pub async fn one_place_is_one_seat<B: Backend>(backend: &B) {
     let both = vec![create(vec![section("left", 8..9, 5)]), create(vec![section("left", 8..9, 5)])];
     let made = stage.truth.commit(both).await.into_iter().filter(Result::is_ok).count();
     assert_eq!((made, stage.map().await.len()), (1, 45));
+    // Whoever is in one batch with somebody who wants a place that is taken does not want it.
+    let taken_and_free =
+        vec![create(vec![section("left", 1..2, 10)]), create(vec![section("right", 8..9, 5)])];
+    let results = stage.truth.commit(taken_and_free).await;
+    assert!(matches!(&results[0], Err(Failure::Refused(refusal)) if *refusal == taken("left R1-1")));
+    assert!(results[1].is_ok(), "{:?}", results[1]);
+    assert_eq!(stage.map().await.len(), 50);
+    // Too many seats are refused for their number, before anybody looks where they would stand.
+    let many = (0..101).map(|_| section("left", 0..1000, 1)).collect();
+    assert!(matches!(stage.refused(create(many)).await, Refusal::Invalid { field: "sections", .. }));
     stage.assert_clean().await;
 }
 

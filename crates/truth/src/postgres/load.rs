@@ -11,8 +11,8 @@ use rowlock_core::command::NewSection;
 use rowlock_core::event::Block;
 use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::limits::MAX_ROWS_PER_SECTION;
-use rowlock_core::seat::label;
-use rowlock_core::slice::{EventRow, RecordKey, Slice};
+use rowlock_core::slice::{EventRow, RecordKey, Slice, TakenPlace};
+use rowlock_core::text::Row as SeatRow;
 use rowlock_core::{AreaId, BlockId, BookingId, Command, EventId, HoldId, Request, SeatId, Time, UserId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_postgres::Row;
@@ -431,6 +431,9 @@ async fn load_taken_place(
     sections: &[NewSection],
 ) -> Stored<()> {
     let Some(row) = slice.event_row(event).cloned() else { return Ok(()) };
+    if demand::creates_too_many(sections) {
+        return Ok(());
+    }
     for new in sections {
         let Some(block) = row.blocks.iter().position(|block| block.name == new.block) else { continue };
         let (first, last) = (i64::from(new.section.first_number), i64::from(new.section.last_number));
@@ -438,8 +441,9 @@ async fn load_taken_place(
             new.section.rows.iter().take(MAX_ROWS_PER_SECTION).map(|row| row.as_str()).collect();
         let taken = session.query(sql::TAKEN_PLACE, [&key, &(block as i32), &rows, &first, &last]).await?;
         if let Some(taken) = taken.first() {
-            let label = label(codec::text(taken, 0)?, codec::number(taken, 1)?);
-            slice.load_taken_place(event, format!("{} {label}", new.block));
+            let row = SeatRow::new(codec::text(taken, 0)?).map_err(|_| StoreError::Corrupt("a row"))?;
+            let (block, number) = (new.block.clone(), codec::number(taken, 1)?);
+            slice.load_taken_place(event, TakenPlace { block, row, number });
             return Ok(());
         }
     }

@@ -9,8 +9,8 @@ use rowlock_core::command::{NewSection, Places};
 use rowlock_core::event::Block;
 use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::limits::MAX_ROWS_PER_SECTION;
-use rowlock_core::seat::{SeatState, label};
-use rowlock_core::slice::{EventRow, RecordKey, Slice};
+use rowlock_core::seat::SeatState;
+use rowlock_core::slice::{EventRow, RecordKey, Slice, TakenPlace};
 use rowlock_core::{AreaId, BlockId, BookingId, Command, EventId, HoldId, Request, SeatId, Time, UserId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Statement};
 use rustc_hash::FxHashMap;
@@ -20,6 +20,7 @@ use super::codec::{
     self, AREA_COLUMNS, BOOKING_COLUMNS, EVENT_COLUMNS, EventRef, HOLD_COLUMNS, KEY_COLUMNS, ORG_COLUMNS,
     SEAT_COLUMNS, StoreError, Stored, TICKET_COLUMNS,
 };
+use crate::demand;
 
 /// Events that the writer remembers at most.
 const MAX_CACHED_EVENTS: usize = 4096;
@@ -181,6 +182,9 @@ impl<'c> Loader<'c> {
     /// A place that new seats would take and that is a seat already, if there is one.
     fn load_taken_place(&mut self, slice: &mut Slice, event: EventId, sections: &[NewSection]) -> Stored<()> {
         let Some(key) = self.load_event(slice, event)? else { return Ok(()) };
+        if demand::creates_too_many(sections) {
+            return Ok(());
+        }
         let blocks = &self.events.rows[&event].1.blocks;
         let mut statement = self.cached(
             "SELECT number FROM seats
@@ -192,7 +196,8 @@ impl<'c> Loader<'c> {
             for row in new.section.rows.iter().take(MAX_ROWS_PER_SECTION) {
                 let taken = statement.query_row((key, block, row.as_str(), first, last), |row| row.get(0));
                 if let Some(number) = taken.optional()? {
-                    slice.load_taken_place(event, format!("{} {}", new.block, label(row.as_str(), number)));
+                    let (block, row) = (new.block.clone(), row.clone());
+                    slice.load_taken_place(event, TakenPlace { block, row, number });
                     return Ok(());
                 }
             }

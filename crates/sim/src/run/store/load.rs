@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rowlock_core::booking::{Admits, Booking};
 use rowlock_core::command::{NewSection, Places};
 use rowlock_core::hold::{Hold, HoldStatus};
-use rowlock_core::seat::{Seat, SeatState, label};
-use rowlock_core::slice::{RecordKey, Slice};
+use rowlock_core::seat::{Seat, SeatState};
+use rowlock_core::slice::{RecordKey, Slice, TakenPlace};
 use rowlock_core::{AreaId, BlockId, Command, EventId, HoldId, Request, SeatId, Time};
 
 use super::locks::RowKey;
@@ -241,8 +241,8 @@ fn taken_place(tables: &Tables, slice: &mut Slice, event: EventId, sections: &[N
                 && numbers.contains(&place.number)
         });
         if let Some(place) = taken {
-            let place = label(place.row.as_str(), place.number);
-            slice.load_taken_place(event, format!("{} {place}", new.block));
+            let (block, row, number) = (new.block.clone(), place.row.clone(), place.number);
+            slice.load_taken_place(event, TakenPlace { block, row, number });
             return;
         }
     }
