@@ -18,8 +18,13 @@ use crate::engine::{Engine, Failure, Reply};
 
 /// Holds that one run of the reaper ends at most, so that buyers share the lane.
 pub const REAPER_BATCH: usize = 256;
+/// Holds that one sweep looks for. When it finds so many, there may be more, and it looks again soon.
+const SWEEP_PAGE: usize = 4_096;
+const SWEEP_AGAIN: Duration = Duration::from_secs(1);
+/// Old idempotency records that are removed at a time. Holds that end meanwhile wait for as long as that takes.
+const RECORDS_PAGE: usize = 2_048;
 /// Rounds in which one sweep removes old idempotency records: enough for thousands of keys a second, and an end.
-const MAX_RECORD_SWEEPS: usize = 1_000;
+const MAX_RECORD_SWEEPS: usize = 128;
 /// Holds made through other nodes are looked at this much after their end: by then their own node has ended them,
 /// unless it is gone.
 const AFTER_OTHERS_MILLIS: i64 = 400;
@@ -82,12 +87,11 @@ impl Expiry {
         }
     }
 
-    /// Whoever added it: this node, or another.
+    /// Whoever added it: this node, or another, or both.
     fn remove(&self, (at, hold): &Entry) {
         let mut set = self.set.lock();
-        if !set.remove(&(*at, *hold)) {
-            set.remove(&(at.plus_millis(AFTER_OTHERS_MILLIS), *hold));
-        }
+        set.remove(&(*at, *hold));
+        set.remove(&(at.plus_millis(AFTER_OTHERS_MILLIS), *hold));
     }
 
     fn first(&self) -> Option<Time> {
@@ -112,8 +116,8 @@ pub async fn reap(engine: Engine, sweep_every: Duration) {
     let mut next_sweep = Instant::now();
     while !engine.is_stopping() {
         if next_sweep <= Instant::now() {
-            next_sweep = Instant::now() + sweep_every;
-            sweep(&engine).await;
+            let pause = if sweep(&engine).await { SWEEP_AGAIN.min(sweep_every) } else { sweep_every };
+            next_sweep = Instant::now() + pause;
         }
         let wait = match engine.expiry().first() {
             Some(first) => Duration::from_millis(first.millis_since(engine.now()) as u64),
@@ -177,17 +181,22 @@ async fn end_all(engine: &Engine, due: Vec<Entry>) -> Vec<Entry> {
     ending.join_all().await.into_iter().flatten().collect()
 }
 
-/// The safety net: asks the truth for holds past their time, whatever the set says.
-async fn sweep(engine: &Engine) {
+/// The safety net: asks the truth for holds past their time, whatever the set says. `true`: there may be more.
+async fn sweep(engine: &Engine) -> bool {
     let began = Instant::now();
-    match engine.truth().due_holds(REAPER_BATCH).await {
-        Ok(due) => engine.expiry().fill(due),
+    let mut is_full = false;
+    match engine.truth().due_holds(SWEEP_PAGE).await {
+        Ok(due) => {
+            is_full = due.len() == SWEEP_PAGE;
+            engine.expiry().fill(due);
+        }
         Err(error) => tracing::warn!(%error, "the sweep for expired holds failed"),
     }
     for _ in 0..MAX_RECORD_SWEEPS {
-        match engine.truth().sweep_records(REAPER_BATCH).await {
-            Ok(swept) if swept < REAPER_BATCH => break,
-            Ok(_) => tokio::task::yield_now().await,
+        match engine.truth().sweep_records(RECORDS_PAGE).await {
+            Ok(swept) if swept < RECORDS_PAGE => break,
+            // Holds end on time, however many records there are.
+            Ok(_) => run(engine).await,
             Err(error) => {
                 tracing::warn!(%error, "the sweep for old idempotency records failed");
                 break;
@@ -195,4 +204,5 @@ async fn sweep(engine: &Engine) {
         }
     }
     engine.metrics().reaper_run(began.elapsed(), engine.now());
+    is_full
 }

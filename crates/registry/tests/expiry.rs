@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rowlock_core::Outcome;
 use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::policy::Policy;
 use rowlock_core::seat::SeatStatus;
@@ -86,6 +87,26 @@ async fn a_hold_that_the_set_does_not_know_is_found_by_the_sweep() {
     assert_eq!(house.status(0).await, SeatStatus::Held);
     freed_on_time(&house, 0, &hold).await;
     ended_once(&house, &hold).await;
+    house.close().await;
+}
+
+/// As many as another node may leave behind: they don't wait for one sweep after another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_sweep_finds_more_than_one_run_ends() {
+    let sweep_every = Duration::from_millis(1_500);
+    let options = EngineOptions { sweep_every, ..EngineOptions::default() };
+    let house = House::with(Setup { rows: 60, ..Setup::brief() }, options).await;
+    let wanted = (0..600).map(|seat| house.stage.hold(&format!("buyer-{seat}"), &[seat]));
+    let mut ends = Vec::new();
+    for requests in wanted.collect::<Vec<_>>().chunks(300) {
+        for made in house.stage.truth.commit(requests.to_vec()).await {
+            let Outcome::Hold(held) = made.expect("a hold").outcome else { panic!("not a hold") };
+            ends.push(held.hold.expires_at);
+        }
+    }
+    eventually("all are free", async || house.live().await.read().counts().available == 600).await;
+    let late = house.engine.now().millis_since(*ends.iter().max().expect("600 holds"));
+    assert!(late <= sweep_every.as_millis() as i64 + SHOWN_FREE_WITHIN_MILLIS, "{late} ms");
     house.close().await;
 }
 
