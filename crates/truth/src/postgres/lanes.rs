@@ -221,12 +221,18 @@ impl Lanes {
     /// Keeps a connection whose COMMIT is still under way, and its place among the connections, until it is over. With
     /// the standby away, each batch would otherwise leave one behind, until Postgres has none left for anybody.
     fn set_aside(&self, session: Session) {
-        self.permits.forget_permits(1);
         let permits = Arc::clone(&self.permits);
         tokio::spawn(async move {
+            // The batch itself still has its permit, so this one gets the next that comes free.
+            let place = async {
+                let _permit = permits.acquire().await;
+                std::future::pending().await
+            };
             // Answered behind the COMMIT, or not at all.
-            let _ = session.simple("").await;
-            permits.add_permits(1);
+            tokio::select! {
+                _ = session.simple("") => {}
+                () = place => {}
+            }
         });
     }
 

@@ -49,15 +49,17 @@ pub(super) fn listen(target: Target) -> mpsc::Receiver<Heard> {
                     Arc::new(move |said| drop(tell.try_send(Heard::Moved(streams(said.payload()))))),
                 )
                 .await;
-            let Ok(client) = connected else {
+            let listening = match connected {
+                Ok(client) => client.batch_execute(&format!("LISTEN {CHANNEL}")).await.map(|()| client).ok(),
+                Err(_) => None,
+            };
+            let Some(client) = listening else {
                 tokio::time::sleep(CONNECT_AGAIN).await;
                 continue;
             };
-            if client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok() {
-                let _ = heard.send(Heard::Interrupted).await;
-                while !client.is_closed() && !heard.is_closed() {
-                    tokio::time::sleep(LOOK_AGAIN).await;
-                }
+            let _ = heard.send(Heard::Interrupted).await;
+            while !client.is_closed() && !heard.is_closed() {
+                tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
     });
