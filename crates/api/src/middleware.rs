@@ -8,11 +8,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use http::header::CONNECTION;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tracing::Instrument;
 
@@ -50,6 +52,10 @@ pub async fn gate(State(Gate { app, access }): State<Gate>, request: Request, ne
     let mut response = finish(answered, &request_id);
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
+    }
+    // Whoever keeps connections for later shall not find this one cut then.
+    if app.draining.load(Ordering::Relaxed) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let (status, took) = (response.status(), began.elapsed());
     app.http_metrics.record(route, &method, status, took);

@@ -46,6 +46,8 @@ pub async fn serve(
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    // A client that has said all it wants to say still wants its answer.
+    http.half_close(true);
     tokio::pin!(stop);
     loop {
         let next = async {

@@ -11,6 +11,8 @@ use rowlock_registry::warm::{WarmMode, WarmOptions};
 use rowlock_truth::postgres::PostgresOptions;
 use rowlock_truth::sqlite::SqliteOptions;
 use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -199,6 +201,13 @@ pub const MIN_SECRET_BYTES: usize = 32;
 const REDIS_MODES: [&str; 4] = ["single", "cluster", "sentinel", "redlock"];
 const LOG_FORMATS: [&str; 2] = ["human", "json"];
 
+/// A word alone must be a level: as a filter, a slip such as `warning` is the name of a module that does not exist, and
+/// nothing is logged any more.
+fn is_log_filter(text: &str) -> bool {
+    let is_sound = |part: &str| part.contains(['=', '[']) || part.parse::<LevelFilter>().is_ok();
+    text.split(',').all(|part| is_sound(part.trim())) && EnvFilter::try_new(text).is_ok()
+}
+
 impl Settings {
     /// What the types alone don't say. Answers with the key of the setting and the rule it breaks.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
@@ -207,7 +216,7 @@ impl Settings {
         if !LOG_FORMATS.contains(&self.server.log_format.as_str()) {
             return wrong("server.log_format", "must be human or json");
         }
-        if tracing_subscriber::EnvFilter::try_new(&self.server.log_level).is_err() {
+        if !is_log_filter(&self.server.log_level) {
             return wrong(
                 "server.log_level",
                 "must be a level such as info, or a filter such as info,rowlock=debug",
@@ -256,6 +265,9 @@ impl Settings {
                 "redis.urls",
                 "must be at least three when redis.mode is redlock: a majority decides",
             );
+        }
+        if (1..redis.urls.len()).any(|i| redis.urls[..i].contains(&redis.urls[i])) {
+            return wrong("redis.urls", "must be different servers");
         }
         // What may stand before the name is a login.
         if redis.mode == "sentinel" && redis.master.rsplit('@').next().is_none_or(str::is_empty) {

@@ -145,6 +145,8 @@ fn a_value_out_of_range_is_named_with_its_origin() {
         ("http.json_depth", "100000"),
         ("server.log_format", "xml"),
         ("server.log_level", "=loud="),
+        ("server.log_level", "warning"),
+        ("server.log_level", "info,verbose"),
         ("server.listen", ""),
         ("auth.jwt_secret", "too short"),
     ] {

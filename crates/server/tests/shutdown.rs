@@ -58,9 +58,13 @@ async fn readyz_says_no_before_connections_are_refused() {
     server.signal(Signal::SIGTERM);
     loop {
         // A refused connection before a 503 fails here.
-        match reqwest::get(&ready).await.expect("it still answers").status().as_u16() {
+        let answer = reqwest::get(&ready).await.expect("it still answers");
+        match answer.status().as_u16() {
             200 => tokio::time::sleep(Duration::from_millis(5)).await,
-            status => break assert_eq!(status, 503),
+            status => {
+                let connection = answer.headers().get("connection").map(|value| value.as_bytes());
+                break assert_eq!((status, connection), (503, Some(&b"close"[..])));
+            }
         }
     }
     assert_eq!(server.wait().code(), Some(0));
