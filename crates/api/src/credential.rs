@@ -56,10 +56,17 @@ pub(crate) struct Claims {
     pub org: String,
     #[serde(default)]
     pub scope: String,
+    #[serde(deserialize_with = "seconds")]
     pub exp: u64,
     /// Always, when it does not say.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "seconds")]
     pub nbf: u64,
+}
+
+/// Times of tokens may have fractions, and some issuers write them.
+fn seconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let seconds = f64::deserialize(deserializer)?;
+    if seconds >= 0.0 { Ok(seconds as u64) } else { Err(serde::de::Error::custom("no time")) }
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -178,6 +178,20 @@ impl FromRequestParts<App> for NoQuery {
     }
 }
 
+/// For requests that have no body. Who sends one means something by it, and would get something else.
+pub struct NoBody;
+
+impl FromRequest<App> for NoBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, Problem> {
+        match request.body().is_end_stream() {
+            true => Ok(Self),
+            false => Err(Problem::invalid("", "this has no body; its parameters are in the address")),
+        }
+    }
+}
+
 /// A body that has nothing to say: absent, or `{}`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -247,16 +261,22 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
     };
-    if is_json && parts.all(is_utf8) {
+    let is_plain = headers.get(CONTENT_ENCODING).is_none_or(|coding| coding == "identity");
+    if is_json && is_plain && parts.all(is_utf8) {
         return Ok(());
     }
-    Err(Problem::new(&code::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json in UTF-8"))
+    let detail = "the body must be application/json in UTF-8, without a Content-Encoding";
+    Err(Problem::new(&code::UNSUPPORTED_MEDIA_TYPE, detail))
 }
 
 /// The key as the IETF draft writes it, a quoted string, or bare.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, Problem> {
     const RULE: &str = "must have between 1 and 128 visible ASCII characters";
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Problem::invalid("Idempotency-Key", "must not be given twice"));
+    }
     let invalid = || Problem::invalid("Idempotency-Key", RULE);
     let text = value.to_str().map_err(|_| invalid())?.trim();
     let key: Cow<'_, str> = match text.strip_prefix('"') {

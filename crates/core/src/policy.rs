@@ -47,25 +47,25 @@ impl Policy {
     pub fn check(&self) -> Result<(), InvalidPolicy> {
         let invalid = |field, rule| Err(InvalidPolicy { field, rule });
         for (field, seconds, least) in [
-            ("ttl_seconds", self.ttl_seconds, 1),
-            ("checkout_extension_seconds", self.checkout_extension_seconds, 0),
-            ("heartbeat_seconds", self.heartbeat_seconds, 0),
-            ("max_hold_seconds", self.max_hold_seconds, 1),
+            ("policy.ttl_seconds", self.ttl_seconds, 1),
+            ("policy.checkout_extension_seconds", self.checkout_extension_seconds, 0),
+            ("policy.heartbeat_seconds", self.heartbeat_seconds, 0),
+            ("policy.max_hold_seconds", self.max_hold_seconds, 1),
         ] {
             if seconds < least || seconds > MAX_POLICY_SECONDS {
                 return invalid(field, "must be between 1 second (0 for what extends) and 86400 seconds");
             }
         }
         if self.max_hold_seconds < self.ttl_seconds {
-            return invalid("max_hold_seconds", "must be at least ttl_seconds");
+            return invalid("policy.max_hold_seconds", "must be at least ttl_seconds");
         }
         if self.seats_per_user.is_some_and(|seats| seats == 0 || seats > MAX_SEATS_PER_USER) {
-            return invalid("seats_per_user", "must be between 1 and 10000, or absent for no limit");
+            return invalid("policy.seats_per_user", "must be between 1 and 10000, or absent for no limit");
         }
         if let (Some(open), Some(close)) = (self.sales_open_at, self.sales_close_at)
             && open >= close
         {
-            return invalid("sales_close_at", "must be after sales_open_at");
+            return invalid("policy.sales_close_at", "must be after sales_open_at");
         }
         Ok(())
     }
@@ -92,13 +92,13 @@ mod tests {
     fn each_rule_names_its_field() {
         type Broken = (&'static str, fn(&mut Policy));
         let cases: [Broken; 7] = [
-            ("ttl_seconds", |p| p.ttl_seconds = 0),
-            ("ttl_seconds", |p| p.ttl_seconds = 86_401),
-            ("checkout_extension_seconds", |p| p.checkout_extension_seconds = u32::MAX),
-            ("heartbeat_seconds", |p| p.heartbeat_seconds = u32::MAX),
-            ("max_hold_seconds", |p| p.max_hold_seconds = 10),
-            ("seats_per_user", |p| p.seats_per_user = Some(0)),
-            ("sales_close_at", |p| {
+            ("policy.ttl_seconds", |p| p.ttl_seconds = 0),
+            ("policy.ttl_seconds", |p| p.ttl_seconds = 86_401),
+            ("policy.checkout_extension_seconds", |p| p.checkout_extension_seconds = u32::MAX),
+            ("policy.heartbeat_seconds", |p| p.heartbeat_seconds = u32::MAX),
+            ("policy.max_hold_seconds", |p| p.max_hold_seconds = 10),
+            ("policy.seats_per_user", |p| p.seats_per_user = Some(0)),
+            ("policy.sales_close_at", |p| {
                 p.sales_open_at = Some(Time::from_millis(5));
                 p.sales_close_at = Some(Time::from_millis(5));
             }),

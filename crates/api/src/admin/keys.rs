@@ -13,7 +13,7 @@ use crate::app::{App, unexpected};
 use crate::bookings::view::mark_replayed;
 use crate::credential;
 use crate::error::Problem;
-use crate::extract::{Allowed, KEYS, NoQuery, Posted, Segment};
+use crate::extract::{Allowed, KEYS, NoBody, NoQuery, Posted, Segment};
 use crate::json;
 use crate::list::List;
 use crate::wire::{NameText, ScopeWord, Text, Timestamp};
@@ -119,7 +119,7 @@ pub async fn list_keys(
     Ok(json::respond(StatusCode::OK, &view))
 }
 
-/// Revokes an API key, from the next request on.
+/// Revokes an API key, from the next request on. Also one that has scopes which the caller lacks.
 #[utoipa::path(
     delete,
     path = "/api/admin/keys/{key_id}",
@@ -133,6 +133,7 @@ pub async fn revoke_key(
     Allowed(caller): Allowed<KEYS>,
     Segment(key): Segment<KeyId>,
     _: NoQuery,
+    _: NoBody,
 ) -> Result<Response, Problem> {
     let reply = app.execute(&caller, Command::RevokeApiKey { key }, None).await?;
     let Outcome::ApiKey(key) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };

@@ -112,6 +112,10 @@ impl Verifier {
     fn check(&self, text: &str) -> Result<Token, Problem> {
         let refused = || Problem::unauthenticated("the token is not valid");
         let header = jsonwebtoken::decode_header(text).map_err(|_| refused())?;
+        // Whoever signs with something that must be understood must not be believed by who does not.
+        if header.crit.is_some() {
+            return Err(refused());
+        }
         let key = self.key(header.alg, header.kid.as_deref()).ok_or_else(refused)?;
         let decoded = jsonwebtoken::decode::<Claims>(text, &key.decoding, &key.validation);
         let claims = decoded.map_err(|_| refused())?.claims;

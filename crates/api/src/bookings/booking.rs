@@ -24,7 +24,7 @@ pub struct Confirm {
 
 /// Turns a hold into a booking with one ticket a place.
 ///
-/// Confirming again answers 200 with the same booking.
+/// Confirming again answers 200 with the same booking. It keeps the payment reference that it was made with.
 #[utoipa::path(
     post,
     path = "/api/bookings/{hold_token}/confirm",

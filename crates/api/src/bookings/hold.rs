@@ -10,7 +10,7 @@ use super::view::{HoldView, Names, hold_response, mark_replayed};
 use crate::app::{App, unexpected};
 use crate::auth::Caller;
 use crate::error::Problem;
-use crate::extract::{Allowed, HOLD, HOLD_OR_ADMIN, NoQuery, Nothing, Posted, Query, Segment};
+use crate::extract::{Allowed, HOLD, HOLD_OR_ADMIN, NoBody, NoQuery, Nothing, Posted, Query, Segment};
 use crate::json;
 
 /// The hold, with the seconds it has left.
@@ -121,6 +121,7 @@ pub async fn release(
     Allowed(caller): Allowed<HOLD>,
     Segment(hold): Segment<HoldId>,
     query: Query,
+    _: NoBody,
 ) -> Result<Response, Problem> {
     let seats: Vec<SeatId> = query.only(&["seat_id"])?.all("seat_id", MAX_SEATS_PER_REQUEST)?;
     let user = caller.user()?.clone();

@@ -16,7 +16,8 @@ use crate::extract::{Allowed, HOLD, Posted};
 ///
 /// One cart is one hold: more places for the same cart join its hold and do not move its expiry. Holding again what
 /// the cart already holds answers 200 with the same hold. Seats that the same user holds in another cart stay there
-/// and are listed in `already_held`.
+/// and are listed in `already_held`; if there is nothing else to hold and the cart is empty, the answer is the hold that has the
+/// first of them.
 #[utoipa::path(
     post,
     path = "/api/bookings/hold-seats",
@@ -24,7 +25,7 @@ use crate::extract::{Allowed, HOLD, Posted};
     request_body = HoldSeats,
     responses(
         (status = 201, description = "Held.", body = HoldView),
-        (status = 200, description = "The cart held all of it already.", body = HoldView),
+        (status = 200, description = "The user held all of it already, in this cart or in others.", body = HoldView),
     ),
     extensions(
         ("x-scopes" = json!(["hold"])),

@@ -64,6 +64,14 @@ async fn tokens_are_checked_in_every_part() {
         let answer = try_with(&server, &sign(Algorithm::HS256, SECRET, &claims)).await;
         assert_eq!(answer.status, 401, "{name}: {claims}");
     }
+    // Fractions of seconds are allowed in times.
+    let mut precise = good.clone();
+    (precise["exp"], precise["nbf"]) = (json!(now() as f64 + 60.5), json!(now() as f64 - 60.5));
+    try_with(&server, &sign(Algorithm::HS256, SECRET, &precise)).await.refused(404, "unknown_event");
+    // What must be understood, and is not, is refused.
+    let header = Header { crit: Some(vec!["exp".into()]), ..Header::new(Algorithm::HS256) };
+    let critical = jsonwebtoken::encode(&header, &good, &EncodingKey::from_secret(SECRET)).unwrap();
+    try_with(&server, &critical).await.refused(401, "unauthenticated");
     let mut many = good.clone();
     many["aud"] = several;
     try_with(&server, &sign(Algorithm::HS256, SECRET, &many)).await.refused(404, "unknown_event");

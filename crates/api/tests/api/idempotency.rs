@@ -63,6 +63,9 @@ async fn keys_that_are_none_are_refused() {
         let answer = hold(&server, "ann", key, event.wish(&[0])).await;
         assert_eq!(answer.refused(422, "invalid")["field"], "Idempotency-Key", "{key:?}");
     }
+    let call = server.post("/api/bookings/hold-seats", event.wish(&[0])).with(&server.buyer("ann"));
+    let twice = call.header("idempotency-key", "a").header("idempotency-key", "b").send().await;
+    assert_eq!(twice.refused(422, "invalid")["field"], "Idempotency-Key");
     assert_eq!(server.sequence(&event.id).await, before);
     hold(&server, "ann", &"x".repeat(128), event.wish(&[0])).await.expect(201);
 }

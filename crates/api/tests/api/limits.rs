@@ -173,7 +173,7 @@ async fn events() {
             ("/policy/ttl_seconds", json!(0), "policy.ttl_seconds"),
             ("/policy/ttl_seconds", json!(86_401), "policy.ttl_seconds"),
             ("/policy/ttl_seconds", json!(-5), "policy.ttl_seconds"),
-            ("/policy/max_hold_seconds", json!(59), "max_hold_seconds"),
+            ("/policy/max_hold_seconds", json!(59), "policy.max_hold_seconds"),
             ("/policy/seats_per_user", json!(0), "policy.seats_per_user"),
             ("/policy/seats_per_user", json!(10_001), "policy.seats_per_user"),
             ("/policy/sales_open_at", json!("tomorrow"), "policy.sales_open_at"),
@@ -325,6 +325,8 @@ async fn bodies_have_a_size_and_a_depth() {
     call().body(deep).send().await.refused(400, "json_too_deep");
     let bomb = "[".repeat(900);
     call().body(bomb).send().await.refused(400, "json_too_deep");
+    let packed = call().header("content-encoding", "gzip").body(event.wish(&[0]).to_string());
+    packed.send().await.refused(415, "unsupported_media_type");
     assert_eq!(server.sequence(&event.id).await, before);
     body.pop();
     call().body(in_pieces(&body)).send().await.expect(201);

@@ -92,7 +92,7 @@ fn an_event_with_bad_tiers_or_policy_is_refused() {
     }
     let policy = Policy { max_hold_seconds: 10, ..Policy::default() };
     let refusal = stage.refused(to_create_event(policy));
-    assert_eq!(refusal, invalid("max_hold_seconds", "must be at least ttl_seconds"));
+    assert_eq!(refusal, invalid("policy.max_hold_seconds", "must be at least ttl_seconds"));
 }
 
 #[test]
