@@ -296,6 +296,11 @@ impl Engine {
         }
     }
 
+    /// Reads what other nodes have done to an event and this one has not heard of yet.
+    pub async fn catch_up(&self, event: EventId) {
+        follow::catch_up(self, event).await;
+    }
+
     pub async fn events(
         &self,
         org: OrgId,

@@ -49,7 +49,7 @@ pub async fn holds_of_user(
     let mut names: FxHashMap<EventId, Names> = FxHashMap::default();
     for hold in &holds {
         if let Entry::Vacant(vacant) = names.entry(hold.event) {
-            vacant.insert(Names::of(&app, caller.org, hold.event, true).await?);
+            vacant.insert(Names::known(&app, caller.org, hold.event, true).await?);
         }
     }
     let views = holds.iter().map(|hold| HoldView::new(hold, &names[&hold.event], &[]));

@@ -149,7 +149,44 @@ pub struct Names {
 }
 
 impl Names {
-    pub async fn of(app: &Shared, org: OrgId, event: EventId, areas: bool) -> Result<Self, Problem> {
+    pub async fn of_hold(app: &Shared, hold: &Hold) -> Result<Self, Problem> {
+        let seats = hold.seats.iter().map(|seat| seat.ordinal);
+        let areas = hold.areas.iter().map(|held| held.area);
+        Self::of(app, hold.org, hold.event, seats, areas).await
+    }
+
+    async fn of_booking(app: &Shared, booking: &Booking) -> Result<Self, Problem> {
+        let admits = booking.tickets.iter().map(|ticket| ticket.admits);
+        let seats = admits.clone().filter_map(|admits| match admits {
+            Admits::Seat(ordinal) => Some(ordinal),
+            Admits::Area(_) => None,
+        });
+        let areas = admits.filter_map(|admits| match admits {
+            Admits::Seat(_) => None,
+            Admits::Area(area) => Some(area),
+        });
+        Self::of(app, booking.org, booking.event, seats, areas).await
+    }
+
+    async fn of(
+        app: &Shared,
+        org: OrgId,
+        event: EventId,
+        mut seats: impl Iterator<Item = u32> + Clone,
+        mut areas: impl Iterator<Item = AreaId> + Clone,
+    ) -> Result<Self, Problem> {
+        let names = Self::known(app, org, event, areas.clone().next().is_some()).await?;
+        let is_known = |area: AreaId| names.areas.iter().any(|(known, _)| *known == area);
+        if seats.all(|ordinal| (ordinal as usize) < names.layout.len()) && areas.all(is_known) {
+            return Ok(names);
+        }
+        // Another node has made them, and this one has not heard of it.
+        app.engine.catch_up(event).await;
+        Self::known(app, org, event, true).await
+    }
+
+    /// As this node knows them, whatever others may have added.
+    pub async fn known(app: &Shared, org: OrgId, event: EventId, areas: bool) -> Result<Self, Problem> {
         let live = app.engine.event(org, event).await?;
         let event = live.read();
         let name = |area: &rowlock_core::area::Area| (area.id, area.name.clone());
@@ -157,12 +194,8 @@ impl Names {
         Ok(Self { layout: Arc::clone(event.layout()), areas })
     }
 
-    pub async fn of_hold(app: &Shared, hold: &Hold) -> Result<Self, Problem> {
-        Self::of(app, hold.org, hold.event, !hold.areas.is_empty()).await
-    }
-
     fn seat(&self, ordinal: u32) -> (&str, &str, u32) {
-        // Facts reach the hot tier before answers leave, so the seat is there; still, a map must not cost a booking.
+        // It should be there; still, a map must not cost a booking.
         if ordinal as usize >= self.layout.len() {
             return ("", "", 0);
         }
@@ -244,8 +277,7 @@ pub async fn booking_response(
     status: StatusCode,
     booking: &Booking,
 ) -> Result<Response, Problem> {
-    let has_areas = booking.tickets.iter().any(|ticket| matches!(ticket.admits, Admits::Area(_)));
-    let names = Names::of(app, booking.org, booking.event, has_areas).await?;
+    let names = Names::of_booking(app, booking).await?;
     let tickets = booking.tickets.iter().map(|ticket| {
         let (seat_id, area_id, label) = match ticket.admits {
             Admits::Seat(ordinal) => {

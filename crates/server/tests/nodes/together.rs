@@ -45,6 +45,28 @@ async fn without_redis_a_released_seat_is_free_on_other_nodes_within_a_second() 
     released_is_held_elsewhere(Warm::None, Duration::from_secs(1)).await;
 }
 
+/// A seat that another node has just made has its name in the answer, though nobody has told this node of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_node_has_just_made_has_its_name() {
+    let house = House::new(Warm::None, Setup::default()).await;
+    house.occupancy(1).await;
+    let path = format!("/api/admin/events/{}/seats", house.event);
+    for round in 0..40 {
+        let row = format!("N{round}");
+        let section = json!({"sections": [{
+            "block": "balcony", "rows": [row], "numbers": {"from": 7, "to": 7}, "tier": "seat",
+        }]});
+        let (status, made) = house.client(0).post("", &path, section).await.unwrap();
+        assert_eq!(status, 201, "{made}");
+        let seat = made["first_seat_id"].as_str().unwrap().to_owned();
+        let (status, hold) = house.client(1).hold("ann", &house.event, &[seat]).await.unwrap();
+        assert_eq!(status, 201, "{hold}");
+        let held = &hold["seats"].as_array().unwrap().last().unwrap();
+        assert_eq!((&held["block"], &held["label"]), (&json!("balcony"), &json!(format!("{row}-7"))));
+    }
+    house.assert_well().await;
+}
+
 /// All nodes look for expired holds. Each ends once, and is shown free everywhere within a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_expiry_is_released_once() {
