@@ -46,8 +46,10 @@ pub async fn serve(
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
-    // A client that has said all it wants to say still wants its answer.
-    http.half_close(true);
+    // A client that closes its side is taken for one that has gone, and what it asked for is given up. Some only mean
+    // that they have said everything, but they are rare; those who have gone are many when a server is slow, and their
+    // work must not be done then.
+    http.half_close(false);
     tokio::pin!(stop);
     loop {
         let next = async {
