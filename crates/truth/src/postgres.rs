@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod};
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
@@ -39,7 +39,7 @@ use self::clock::DatabaseClock;
 use self::commit::Safeguards;
 pub use self::connect::PostgresError;
 use self::connect::{SessionLimits, Target};
-use self::fault::Stored;
+use self::fault::{StoreError, Stored};
 use self::lanes::Lanes;
 use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
@@ -150,9 +150,14 @@ impl PostgresTruth {
         F: Future<Output = Stored<T>> + Send + 'a,
     {
         Box::pin(async move {
-            let busy =
-                |error: deadpool_postgres::PoolError| Failure::Unavailable(format!("no connection: {error}"));
-            let client = self.readers.get().await.map_err(busy)?;
+            let no_connection = |error: PoolError| {
+                let why = match error {
+                    PoolError::Backend(error) => StoreError::from(error).to_string(),
+                    error => error.to_string(),
+                };
+                Failure::Unavailable(format!("no connection: {why}"))
+            };
+            let client = self.readers.get().await.map_err(no_connection)?;
             Ok(commit::within(READ_TIMEOUT, read(client)).await?)
         })
     }

@@ -266,113 +266,6 @@ async fn looking_for_due_holds_hears_a_clock_that_has_jumped() {
     assert!(stage.truth.now() >= hold.expires_at, "to this node it is {:?}", stage.truth.now());
 }
 
-/// A node that is frozen in the middle of a transaction keeps others waiting for 2 s at most.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_node_lets_go() {
-    let backend = PostgresBackend::new();
-    let truth = backend.truth().await;
-    let stage = Stage::new(truth, Setup::default()).await;
-    // What a node does when it is stopped between loading and writing, with the same limits.
-    let (frozen, connection) = tokio_postgres::connect(
-        &format!("{}?options=-c%20idle_in_transaction_session_timeout%3D2000", backend.server.url()),
-        tokio_postgres::NoTls,
-    )
-    .await
-    .expect("a connection");
-    tokio::spawn(connection);
-    frozen.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
-    let began = Instant::now();
-    let answer = stage.one(stage.hold("ann", &[0])).await;
-    assert!(began.elapsed() < Duration::from_millis(3_000), "{:?}", began.elapsed());
-    // Either the lock came free just in time, or the answer is a clear «not now».
-    assert!(matches!(answer, Ok(_) | Err(Failure::Unavailable(_))), "{answer:?}");
-    stage.held(stage.hold("ann", &[0])).await;
-}
-
-/// In degraded mode nobody waits behind a lock: whoever has the seat locked is buying it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_degraded_mode_a_locked_seat_is_taken() {
-    let backend = PostgresBackend::new();
-    let stage = Stage::new(backend.truth().await, Setup::default()).await;
-    stage.truth.set_degraded(true);
-    let (other, connection) =
-        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
-    tokio::spawn(connection);
-    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
-    let began = Instant::now();
-    let answers = stage.truth.commit(vec![stage.hold("ann", &[0]), stage.hold("bob", &[1])]).await;
-    assert!(matches!(&answers[0], Err(Failure::Refused(Refusal::SeatsTaken { .. }))), "{answers:?}");
-    assert!(answers[1].is_ok(), "{answers:?}");
-    assert!(began.elapsed() >= Duration::from_millis(70), "it is tried three times more");
-    assert!(began.elapsed() < Duration::from_millis(1_000));
-    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
-    stage.held(stage.hold("ann", &[0])).await;
-    stage.assert_clean().await;
-}
-
-/// A named seat whose hold is over, while somebody has another seat of that hold locked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_degraded_mode_the_rest_of_an_expired_hold_may_be_locked() {
-    let backend = PostgresBackend::new();
-    let stage = Stage::new(backend.truth().await, Setup::brief()).await;
-    let old = stage.held(stage.hold("ann", &[0, 1])).await;
-    stage.wait_until(old.expires_at.plus_millis(50)).await;
-    stage.truth.set_degraded(true);
-    let (other, connection) =
-        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
-    tokio::spawn(connection);
-    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
-    assert!(matches!(stage.refused(stage.hold("bob", &[1])).await, Refusal::SeatsTaken { .. }));
-    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
-    stage.held(stage.hold("bob", &[1])).await;
-    stage.assert_clean().await;
-}
-
-/// In degraded mode too, whoever confirms waits for a lock on their seat, instead of being turned away.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_degraded_mode_a_confirm_waits_for_its_seat() {
-    let backend = PostgresBackend::new();
-    let stage = Stage::new(backend.truth().await, Setup::default()).await;
-    let hold = stage.held(stage.hold("ann", &[0])).await;
-    stage.truth.set_degraded(true);
-    let (other, connection) =
-        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
-    tokio::spawn(connection);
-    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
-    let confirming = tokio::spawn({
-        let stage = stage.clone();
-        async move { stage.booked(stage.confirm("ann", hold.id)).await }
-    });
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    assert!(rowlock_dev::wait_until(Duration::from_secs(5), || backend.sql(waits) == "1"));
-    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
-    confirming.await.expect("it is confirmed");
-    stage.assert_clean().await;
-}
-
-/// Releasing again is a success, also when the seat is another one's by now and they have it locked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_degraded_mode_what_was_released_can_be_released_again() {
-    let backend = PostgresBackend::new();
-    let stage = Stage::new(backend.truth().await, Setup::default()).await;
-    let hold = stage.held(stage.hold("ann", &[0, 1])).await;
-    stage.held(stage.release("ann", hold.id, &[0])).await;
-    stage.truth.set_degraded(true);
-    let (other, connection) =
-        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
-    tokio::spawn(connection);
-    other.batch_execute("BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE").await.expect("a lock");
-    let releasing = tokio::spawn({
-        let stage = stage.clone();
-        async move { stage.held(stage.release("ann", hold.id, &[0])).await }
-    });
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    rowlock_dev::wait_until(Duration::from_secs(5), || backend.sql(waits) == "1" || releasing.is_finished());
-    other.batch_execute("ROLLBACK").await.expect("the lock is let go");
-    assert_eq!(releasing.await.expect("it is released").seats.len(), 1);
-    stage.assert_clean().await;
-}
-
 /// Postgres ends a transaction in which nothing happens for too long, for instance because the machine stood still, and says
 /// so to the next statement. That is the store being away for a moment, and not a command that is broken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -466,47 +359,6 @@ async fn without_locks_and_comparison_a_seat_of_a_block_is_given_twice() {
     panic!("locks and comparison are switched off and the suite does not notice");
 }
 
-/// Somebody else has seats of the block locked: who takes any others does not wait for them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn choosing_does_not_wait_for_seats_that_are_locked() {
-    let backend = PostgresBackend::new();
-    let stage = Stage::new(backend.truth().await, Setup::default()).await;
-    let block = stage.block(0).await;
-    let (other, connection) =
-        tokio_postgres::connect(&backend.server.url(), tokio_postgres::NoTls).await.expect("a connection");
-    tokio::spawn(connection);
-    let lock = "BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 18 FOR UPDATE";
-    other.batch_execute(lock).await.expect("locks");
-    let began = Instant::now();
-    let hold = stage.held(stage.hold_any("ann", block, 2)).await;
-    assert_eq!(hold.seats.iter().map(|seat| seat.ordinal).collect::<Vec<_>>(), [18, 19]);
-    assert!(began.elapsed() < Duration::from_millis(1_000), "{:?}", began.elapsed());
-    // The rest is locked and may come free, so it is waited for, and then had.
-    let waiting = tokio::spawn({
-        let stage = stage.clone();
-        async move { stage.held(stage.hold_any("bob", block, 2)).await }
-    });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!waiting.is_finished());
-    other.batch_execute("ROLLBACK").await.expect("the locks are let go");
-    let hold = waiting.await.expect("no panic");
-    assert_eq!(hold.seats.iter().map(|seat| seat.ordinal).collect::<Vec<_>>(), [0, 1]);
-
-    // In degraded mode too: «full» is only said when no seat is left, not when somebody looks at the last ones.
-    stage.truth.set_degraded(true);
-    other.batch_execute(lock).await.expect("locks");
-    let waiting = tokio::spawn({
-        let stage = stage.clone();
-        async move { stage.held(stage.hold_any("cid", block, 2)).await }
-    });
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    assert!(rowlock_dev::wait_until(Duration::from_secs(5), || backend.sql(waits) == "1"));
-    other.batch_execute("ROLLBACK").await.expect("the locks are let go");
-    let hold = waiting.await.expect("no panic");
-    assert_eq!(hold.seats.iter().map(|seat| seat.ordinal).collect::<Vec<_>>(), [2, 3]);
-    stage.assert_clean().await;
-}
-
 /// Two nodes take over the same holds past their time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_take_over_one_block() {
@@ -587,4 +439,57 @@ async fn held_at_last(stage: &Stage, who: &str, seat: u32) -> bool {
         }
     }
     false
+}
+
+/// With the standby away, what says yes again waits for it, and so does what is swept. Neither may use up the connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_a_standby_does_not_use_up_the_connections() {
+    let backend = PostgresBackend::new();
+    let options = PostgresOptions { lanes: 1, ..backend.options() };
+    let stage =
+        Stage::new(Arc::new(PostgresTruth::open(options).await.expect("a truth")), Setup::default()).await;
+    let mut confirms = Vec::new();
+    for seat in 0..3 {
+        let who = format!("buyer-{seat}");
+        let hold = stage.held(keyed(stage.hold(&who, &[seat]), &who, 1)).await;
+        stage.booked(stage.confirm(&who, hold.id)).await;
+        confirms.push(stage.confirm(&who, hold.id));
+    }
+    backend.sql("UPDATE idempotency_records SET expires_at = 0");
+    backend.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    backend.sql("SELECT pg_reload_conf()");
+    assert!(wait_until(Duration::from_secs(5), || backend.sql("SHOW synchronous_standby_names") == "nobody"));
+    let began = Instant::now();
+    assert_eq!(stage.truth.sweep_records(100).await.expect("swept"), 3);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    for again in confirms {
+        let answer = stage.one(again).await;
+        assert!(matches!(answer, Err(Failure::Unavailable(_))), "{answer:?}");
+    }
+    // As many as may write at a time, and no more.
+    assert_eq!(backend.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"), "1");
+}
+
+/// Whatever the role or the database has as its default.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_default_isolation_changes_nothing() {
+    let backend = PostgresBackend::new();
+    backend.sql("ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'");
+    let nodes = nodes(&backend, 2).await;
+    let stage = Stage::new(Arc::clone(&nodes[0]), Setup::default()).await;
+    for seat in 0..3 {
+        assert_eq!(race(&stage, &nodes, seat, 100).await.len(), 1);
+    }
+    stage.assert_clean().await;
+}
+
+#[tokio::test]
+async fn a_socket_of_this_machine_will_do() {
+    let server = Postgres::start().expect("Postgres starts");
+    let folder = server.folder().display().to_string().replace('/', "%2F");
+    for mode in ["", "?sslmode=prefer"] {
+        let url = server.url().replace(&server.address().ip().to_string(), &folder) + mode;
+        let options = PostgresOptions { url: url.clone(), ..PostgresOptions::default() };
+        PostgresTruth::open(options).await.unwrap_or_else(|error| panic!("{url}: {error}"));
+    }
 }

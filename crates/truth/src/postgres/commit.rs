@@ -40,6 +40,8 @@ pub(super) enum Failed {
     Nothing(StoreError),
     /// The connection was lost while committing.
     Unknown(Box<Unknown>),
+    /// It changed nothing, and what it says yes to has not reached the standby in time. The connection still waits for that.
+    Unsettled(StoreError),
     /// A rule of the kernel was broken, which is an assertion about this batch.
     Panic(String),
 }
@@ -60,6 +62,30 @@ pub(super) struct LostRows {
     /// They have higher sequences than this, so nobody need read a long stream from its beginning.
     pub after: i64,
     pub ids: Vec<Uuid>,
+}
+
+impl Failed {
+    pub fn is_lock_timeout(&self) -> bool {
+        matches!(self, Failed::Nothing(error) if error.is_lock_timeout())
+    }
+
+    /// Whether some of the commands may be to blame, so that the others would get through without them.
+    pub fn is_about_some(&self) -> bool {
+        match self {
+            Failed::Nothing(error) => error.is_lock_timeout() || !error.is_outage(),
+            Failed::Panic(_) => true,
+            Failed::Unknown(_) | Failed::Unsettled(_) => false,
+        }
+    }
+
+    /// What the commands are answered with.
+    pub fn failure(&self) -> Failure {
+        match self {
+            Failed::Nothing(error) | Failed::Unsettled(error) => error.failure(),
+            Failed::Panic(why) => Failure::Broken(why.clone()),
+            Failed::Unknown(unknown) => StoreError::Unknown(unknown.why.to_string()).failure(),
+        }
+    }
 }
 
 impl From<StoreError> for Failed {
@@ -112,9 +138,13 @@ pub(super) async fn attempt(
     let (now, heard) = (loaded.now, (loaded.now, loaded.heard_at));
     if facts.is_empty() && loaded.slice.fresh_records().next().is_none() {
         let says_yes = executed.iter().flatten().any(Result::is_ok);
-        let end = if says_yes && loaded.replicated { SETTLE_AND_COMMIT } else { "ROLLBACK" };
-        within(WRITE_TIMEOUT, session.simple(end)).await?;
-        return Ok(Attempted { answers: answers(executed, Vec::new()), heard });
+        let settles = says_yes && loaded.replicated;
+        let end = if settles { SETTLE_AND_COMMIT } else { "ROLLBACK" };
+        return match within(WRITE_TIMEOUT, session.simple(end)).await {
+            Ok(()) => Ok(Attempted { answers: answers(executed, Vec::new()), heard }),
+            Err(error @ StoreError::TimedOut(_)) if settles => Err(Failed::Unsettled(error)),
+            Err(error) => Err(error.into()),
+        };
     }
     let appending = match Appending::new(&facts, now, &mut session.ids) {
         Ok(appending) => appending,

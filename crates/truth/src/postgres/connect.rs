@@ -11,10 +11,11 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{AsyncMessage, Client, Config, Notification};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Notification};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::fault::{StoreError, Stored};
@@ -50,11 +51,15 @@ pub enum PostgresError {
     #[error("Postgres {found} is too old, at least 13 is needed")]
     Old { found: i32 },
     #[error(
-        "the settings of this session do not reach Postgres: {0}. A pooler such as pgbouncer stands in between and \
-         shares connections by transaction. Rowlock has prepared statements, time limits and notifications, which need \
-         a connection of their own: connect to Postgres itself, or to a pool with pool_mode = session"
+        "the settings of this session do not reach Postgres: {0}. A pooler such as pgbouncer stands in between. Rowlock \
+         has prepared statements, time limits and notifications, which need a connection of their own: connect to \
+         Postgres itself"
     )]
     Pooled(String),
+    #[error(
+        "the database has the encoding {found}, which does not have all characters: create it with ENCODING 'UTF8'"
+    )]
+    Encoding { found: String },
     #[error("the tables were made by a newer version of rowlock (schema {found}, this one knows {known})")]
     NewerSchema { found: i32, known: i32 },
     #[error(
@@ -160,20 +165,14 @@ impl Target {
     ) -> Result<Opened, tokio_postgres::Error> {
         let mut config = host.clone();
         config.options(options(host.get_options(), limits));
-        let (client, mut connection) = config.connect(self.tls.clone()).await?;
-        let driver = tokio::spawn(async move {
-            loop {
-                match std::future::poll_fn(|context| connection.poll_message(context)).await {
-                    Some(Ok(AsyncMessage::Notification(heard))) => hear(heard),
-                    Some(Ok(AsyncMessage::Notice(notice))) => {
-                        tracing::debug!(notice = notice.message(), "Postgres says");
-                    }
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => return tracing::debug!(%error, "a connection to Postgres was lost"),
-                    None => return,
-                }
-            }
-        });
+        // There is no TLS on a socket of this machine.
+        let (client, driver) = if matches!(host.get_hosts(), [Host::Tcp(_)]) {
+            let (client, connection) = config.connect(self.tls.clone()).await?;
+            (client, tokio::spawn(drive(connection, hear)))
+        } else {
+            let (client, connection) = config.ssl_mode(SslMode::Disable).connect(NoTls).await?;
+            (client, tokio::spawn(drive(connection, hear)))
+        };
         let timeline = timeline(&client).await?;
         Ok(Opened { client, driver, timeline })
     }
@@ -220,6 +219,24 @@ impl Connect for PoolConnect {
             let opened = self.target.open_newest(self.limits, Arc::new(|_| {})).await?;
             Ok((opened.client, opened.driver))
         })
+    }
+}
+
+async fn drive<S, T>(mut connection: Connection<S, T>, hear: Hear)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        match std::future::poll_fn(|context| connection.poll_message(context)).await {
+            Some(Ok(AsyncMessage::Notification(heard))) => hear(heard),
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                tracing::debug!(notice = notice.message(), "Postgres says");
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return tracing::debug!(%error, "a connection to Postgres was lost"),
+            None => return,
+        }
     }
 }
 
@@ -274,12 +291,14 @@ fn only(config: &Config, host: usize) -> Config {
     one
 }
 
+/// Others wait for locks and then see what was committed meanwhile, so it is read committed, whatever the role's default is.
 /// Plans are made for each batch: one that was made while a table was nearly empty stays with its connection, and reads
 /// all of the table when it has grown.
 fn options(given: Option<&str>, limits: SessionLimits) -> String {
     format!(
         "{} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
-         -c synchronous_commit=on -c plan_cache_mode=force_custom_plan",
+         -c synchronous_commit=on -c plan_cache_mode=force_custom_plan \
+         -c default_transaction_isolation=read\\ committed",
         given.unwrap_or_default(),
         limits.statement.as_millis(),
         limits.lock.as_millis(),
@@ -292,7 +311,8 @@ pub(super) async fn check(client: &Client, limits: SessionLimits) -> Result<(), 
     let unreachable =
         |error: tokio_postgres::Error| PostgresError::Unreachable(StoreError::from(error).to_string());
     let sql = "SELECT current_setting('server_version_num')::int, current_setting('lock_timeout'),
-                   (SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout')";
+                   (SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'),
+                   current_setting('server_encoding')";
     let rows = client.query(sql, &[]).await.map_err(unreachable)?;
     let version: i32 = rows[0].get(0);
     if version < 130_000 {
@@ -301,6 +321,11 @@ pub(super) async fn check(client: &Client, limits: SessionLimits) -> Result<(), 
     if rows[0].get::<_, i64>(2) != limits.lock.as_millis() as i64 {
         let found: &str = rows[0].get(1);
         return Err(PostgresError::Pooled(format!("lock_timeout is {found}")));
+    }
+    // The other one takes bytes as they come.
+    let found: &str = rows[0].get(3);
+    if !["UTF8", "SQL_ASCII"].contains(&found) {
+        return Err(PostgresError::Encoding { found: found.into() });
     }
     Ok(())
 }

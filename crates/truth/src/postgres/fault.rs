@@ -49,18 +49,13 @@ impl StoreError {
 
     /// Whether reading the rows again mends it: two nodes wanted the same thing at once.
     pub fn is_stale(&self) -> bool {
-        if matches!(self, StoreError::Stale(_)) {
-            return true;
-        }
-        self.code().is_some_and(|code| {
-            code.code() == SOMEBODY_WAS_QUICKER
-                || *code == SqlState::T_R_DEADLOCK_DETECTED
-                || *code == SqlState::T_R_SERIALIZATION_FAILURE
+        self.is_contention()
+            || self.code().is_some_and(|code| {
                 // The answer to a statement behind the one that failed, which came in its place.
-                || *code == SqlState::IN_FAILED_SQL_TRANSACTION
-                // Keys that were free when they were looked up: a cart, an idempotency key, a place.
-                || *code == SqlState::UNIQUE_VIOLATION
-        })
+                *code == SqlState::IN_FAILED_SQL_TRANSACTION
+                    // Keys that were free when they were looked up: a cart, an idempotency key, a place.
+                    || *code == SqlState::UNIQUE_VIOLATION
+            })
     }
 
     /// Whether somebody had a row locked for too long.
@@ -99,6 +94,24 @@ impl StoreError {
                 || code.code().starts_with("53")
         })
     }
+
+    /// Whether two wanted the same again and again. Whoever repeats it has another chance.
+    fn is_contention(&self) -> bool {
+        matches!(self, StoreError::Stale(_))
+            || self.code().is_some_and(|code| {
+                code.code() == SOMEBODY_WAS_QUICKER
+                    || *code == SqlState::T_R_DEADLOCK_DETECTED
+                    || *code == SqlState::T_R_SERIALIZATION_FAILURE
+            })
+    }
+
+    pub fn failure(&self) -> Failure {
+        if self.is_outage() || self.is_contention() {
+            Failure::Unavailable(self.to_string())
+        } else {
+            Failure::Broken(self.to_string())
+        }
+    }
 }
 
 impl From<Corrupt> for StoreError {
@@ -109,10 +122,6 @@ impl From<Corrupt> for StoreError {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        if error.is_outage() {
-            Failure::Unavailable(error.to_string())
-        } else {
-            Failure::Broken(error.to_string())
-        }
+        error.failure()
     }
 }

@@ -1,12 +1,13 @@
 //! The connections that write, and what is done when a batch or a connection fails.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowlock_core::{Refusal, Request, SeatId};
+use rowlock_core::{AreaId, EventId, Refusal, Request, SeatId};
 use rustc_hash::FxHashMap;
 use tokio::sync::Semaphore;
 use tokio_postgres::error::SqlState;
@@ -21,12 +22,14 @@ use super::session::Session;
 use super::sql;
 use crate::{Committed, Failure, demand};
 
-/// Times that a batch is tried again when somebody else was quicker, before its commands are tried one by one.
+/// Times that a batch is tried again when somebody else was quicker, before it is taken apart.
 const MAX_STALE_RETRIES: usize = 4;
 /// How long a batch waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it is tried to find out what became of a batch.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a batch is taken apart for those who want none of the rows that somebody keeps locked.
+const APART_TIMEOUT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// When a seat that somebody has locked is tried again, in degraded mode.
 const LOCKED_RETRIES: [Duration; 3] =
@@ -102,7 +105,7 @@ impl Lanes {
                     Waiting::Skip
                 }
                 // Only a block that seems full comes back when locks are waited for. Now its seats are, too.
-                Waiting::Wait | Waiting::WaitForBlocks => Waiting::WaitForBlocks,
+                Waiting::Wait | Waiting::WaitForBlocks | Waiting::Briefly => Waiting::WaitForBlocks,
             };
         }
         // Only who names a seat is told that it is taken. Whoever confirms or releases what is theirs, takes any seat, or
@@ -122,70 +125,94 @@ impl Lanes {
         results.into_iter().zip(batch).map(settle).collect()
     }
 
-    /// Commits commands together, or one by one when one of them spoils it for the others.
+    /// Commits commands together, or apart when one of them spoils it for the others.
     async fn commit_some(
         &self,
         batch: &[Request],
         waiting: Waiting,
     ) -> Vec<Option<Result<Committed, Failure>>> {
+        match self.commit_together(batch, waiting).await {
+            Ok(answers) => answers,
+            Err(failed) if batch.len() == 1 || !failed.is_about_some() => {
+                let failure = failed.failure();
+                tracing::error!(%failure, commands = batch.len(), "a batch could not be committed");
+                batch.iter().map(|_| Some(Err(failure.clone()))).collect()
+            }
+            Err(failed) => self.commit_apart(batch, waiting, failed).await,
+        }
+    }
+
+    async fn commit_together(
+        &self,
+        batch: &[Request],
+        waiting: Waiting,
+    ) -> Result<Vec<Option<Result<Committed, Failure>>>, Failed> {
         let mut retries = 0;
-        let failed = loop {
+        loop {
             match self.attempt(batch, waiting).await {
-                Ok(answers) => return answers,
                 Err(Failed::Nothing(error)) if error.is_stale() && retries < MAX_STALE_RETRIES => {
                     retries += 1;
                     // Somebody on another node wants the same. Uneven pauses let one of the two go first.
                     let pause = rand::random_range(0..=retries as u64 * 3);
                     tokio::time::sleep(Duration::from_millis(pause)).await;
                 }
-                Err(failed) => break failed,
+                tried => return tried,
             }
-        };
-        if let Failed::Nothing(error) = &failed
-            && error.is_lock_timeout()
-            && batch.len() > 1
-        {
-            return self.leave_out_locked(batch, error).await;
         }
-        let (why, failure) = match failed {
-            Failed::Nothing(error) if error.is_outage() || batch.len() == 1 => {
-                (error.to_string(), error.into())
-            }
-            Failed::Panic(why) if batch.len() == 1 => (why.clone(), Failure::Broken(why)),
-            Failed::Unknown(unknown) => {
-                (unknown.why.to_string(), StoreError::Unknown(unknown.why.to_string()).into())
-            }
-            Failed::Nothing(_) | Failed::Panic(_) => {
-                tracing::warn!(commands = batch.len(), "committing a batch one by one");
-                let mut answers = Vec::with_capacity(batch.len());
-                for request in batch {
-                    // When the store is away for one it is away for all that come after it.
-                    if let Some(Some(Err(away @ Failure::Unavailable(_)))) = answers.last() {
-                        let away = away.clone();
-                        answers.push(Some(Err(away)));
-                        continue;
-                    }
-                    answers.extend(Box::pin(self.commit_some(std::slice::from_ref(request), waiting)).await);
-                }
-                return answers;
-            }
-        };
-        tracing::error!(error = why, commands = batch.len(), "a batch could not be committed");
-        batch.iter().map(|_| Some(Err(failure.clone()))).collect()
     }
 
-    /// Somebody keeps a row locked that some of the commands want: the others must not suffer for it.
-    async fn leave_out_locked(
+    /// Commits parts of the batch, and parts of those that fail, so that only who spoils it suffers: a command that
+    /// breaks something, or that wants a row which somebody keeps locked.
+    async fn commit_apart(
         &self,
         batch: &[Request],
-        error: &StoreError,
+        mut waiting: Waiting,
+        why: Failed,
     ) -> Vec<Option<Result<Committed, Failure>>> {
-        tracing::warn!(%error, commands = batch.len(), "leaving out what somebody else keeps locked");
-        let locked = || Some(Err(Failure::Unavailable("somebody else keeps a row locked".into())));
-        match self.attempt(batch, Waiting::Skip).await {
-            Ok(answers) => answers.into_iter().map(|answer| answer.or_else(locked)).collect(),
-            Err(_) => batch.iter().map(|_| locked()).collect(),
+        tracing::warn!(why = %why.failure(), commands = batch.len(), "committing a batch in parts");
+        let mut answers: Vec<Option<Result<Committed, Failure>>> = (0..batch.len()).map(|_| None).collect();
+        let mut parts = VecDeque::new();
+        let mut until = None;
+        let mut failed = Some(((0..batch.len()).collect::<Vec<usize>>(), why));
+        loop {
+            match failed.take() {
+                None => {}
+                Some((part, why)) if part.len() > 1 && why.is_lock_timeout() => {
+                    // It was waited for once. From now on it is the others who wait, so who wants the same goes last.
+                    waiting = Waiting::Briefly;
+                    until.get_or_insert_with(|| Instant::now() + APART_TIMEOUT);
+                    parts.extend(by_rows(batch, part));
+                }
+                Some((mut part, why)) if part.len() > 1 && why.is_about_some() => {
+                    // Who came first goes first.
+                    parts.push_front(part.split_off(part.len() / 2));
+                    parts.push_front(part);
+                }
+                Some((part, why)) => {
+                    // When the store is away for some it is away for all that come after them.
+                    let rest = if why.is_about_some() { VecDeque::new() } else { std::mem::take(&mut parts) };
+                    let failure = why.failure();
+                    tracing::error!(%failure, commands = part.len(), "commands could not be committed");
+                    for i in part.into_iter().chain(rest.into_iter().flatten()) {
+                        answers[i] = Some(Err(failure.clone()));
+                    }
+                }
+            }
+            let Some(part) = parts.pop_front() else { break };
+            if until.is_some_and(|until| Instant::now() >= until) {
+                break;
+            }
+            let some: Vec<Request> = part.iter().map(|i| batch[*i].clone()).collect();
+            match self.commit_together(&some, waiting).await {
+                Ok(done) => part.iter().zip(done).for_each(|(i, answer)| answers[*i] = answer),
+                Err(why) => failed = Some((part, why)),
+            }
         }
+        if waiting == Waiting::Briefly {
+            let locked = || Some(Err(Failure::Unavailable("somebody else keeps a row locked".into())));
+            answers = answers.into_iter().map(|answer| answer.or_else(locked)).collect();
+        }
+        answers
     }
 
     async fn attempt(
@@ -208,7 +235,9 @@ impl Lanes {
             }
             return resolved;
         }
-        if matches!(&tried, Ok(_) | Err(Failed::Panic(_)))
+        if matches!(tried, Err(Failed::Unsettled(_))) {
+            self.set_aside(session);
+        } else if matches!(&tried, Ok(_) | Err(Failed::Panic(_)))
             || matches!(&tried, Err(Failed::Nothing(error)) if !error.is_disconnect())
         {
             self.give_back(session);
@@ -244,7 +273,7 @@ impl Lanes {
         unknown: Box<Unknown>,
     ) -> Result<Vec<Option<Result<Committed, Failure>>>, Failed> {
         tracing::warn!(why = %unknown.why, commands = unknown.executed.len(), "asking what became of a batch");
-        match within(RESOLVE_TIMEOUT, self.ask(&unknown)).await {
+        match self.ask(&unknown).await {
             Ok(Some(sequences)) => Ok(commit::answers(unknown.executed, sequences)),
             // Known to have had no effect, so it may be tried again by whoever sent it.
             Ok(None) => Err(Failed::Nothing(StoreError::NoConnection(format!(
@@ -260,6 +289,24 @@ impl Lanes {
 
     /// The sequences of the batch's facts, or `None` when it was not committed.
     async fn ask(&self, unknown: &Unknown) -> Stored<Option<Vec<u64>>> {
+        let began = Instant::now();
+        let (session, found) = within(RESOLVE_TIMEOUT, self.find(unknown)).await?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        // It is in, but it may not have reached the standby yet, and then it must not be acknowledged.
+        let left = RESOLVE_TIMEOUT.saturating_sub(began.elapsed());
+        let settled = within(left, session.query(sql::SETTLE, [])).await;
+        if matches!(settled, Err(StoreError::TimedOut(_))) {
+            self.set_aside(session);
+        }
+        settled?;
+        let sequences = unknown.ids.iter().map(|id| found.get(id).copied());
+        sequences.collect::<Option<Vec<u64>>>().map(Some).ok_or(StoreError::Corrupt("half a batch"))
+    }
+
+    /// The sequences of those facts of the batch that are in, by their ids, once it is over.
+    async fn find(&self, unknown: &Unknown) -> Stored<(Session, FxHashMap<Uuid, u64>)> {
         let session = loop {
             match Session::connect(&self.target).await {
                 Ok(session) => break session,
@@ -289,22 +336,22 @@ impl Lanes {
                 found.insert(super::codec::uuid(&row, 0)?, super::codec::number(&row, 1)?);
             }
         }
-        if found.is_empty() {
-            return Ok(None);
-        }
-        // It is in, but it may not have reached the standby yet, and then it must not be acknowledged.
-        session.query(sql::SETTLE, []).await?;
-        let sequences = unknown.ids.iter().map(|id| found.get(id).copied());
-        sequences.collect::<Option<Vec<u64>>>().map(Some).ok_or(StoreError::Corrupt("half a batch"))
+        Ok((session, found))
     }
 
     pub async fn sweep_records(&self, limit: usize) -> Stored<usize> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let session = self.take().await?;
-        let swept = async { Ok(session.client.execute(sql::SWEEP_RECORDS, &[&limit]).await?) };
-        let swept = within(RESOLVE_TIMEOUT, swept).await?;
+        // What a standby that is away would bring back is over all the same: nobody waits for it.
+        let sweep = async {
+            session.simple("BEGIN; SET LOCAL synchronous_commit = local").await?;
+            let swept = session.query(sql::SWEEP_RECORDS, [&limit]).await?;
+            session.simple("COMMIT").await?;
+            Ok(swept.len())
+        };
+        let swept = within(RESOLVE_TIMEOUT, sweep).await?;
         self.give_back(session);
-        Ok(swept as usize)
+        Ok(swept)
     }
 
     async fn take(&self) -> Stored<Session> {
@@ -330,6 +377,22 @@ impl Lanes {
         self.permits.close();
         self.free.lock().clear();
     }
+}
+
+/// Those who want the same rows as many others, apart from those who want other rows; else two halves.
+fn by_rows(batch: &[Request], mut part: Vec<usize>) -> Vec<Vec<usize>> {
+    part.sort_by_key(|i| wanted_by_many(&batch[*i]));
+    let alike = |a: &usize, b: &usize| wanted_by_many(&batch[*a]) == wanted_by_many(&batch[*b]);
+    let groups: Vec<Vec<usize>> = part.chunk_by(alike).map(<[usize]>::to_vec).collect();
+    if groups.len() > 1 {
+        return groups;
+    }
+    part.chunks(part.len().div_ceil(2)).map(<[usize]>::to_vec).collect()
+}
+
+fn wanted_by_many(request: &Request) -> (Option<EventId>, Option<AreaId>) {
+    let areas = request.command.places().map(|places| places.areas.as_slice());
+    (request.command.event(), areas.and_then(|areas| areas.first()).map(|(area, _)| *area))
 }
 
 /// The answer to a command whose seats somebody else keeps locked: whoever has them locked is buying them.

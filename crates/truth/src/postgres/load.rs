@@ -50,6 +50,18 @@ pub(super) enum Waiting {
     WaitForBlocks,
     /// Seats that are locked are left out.
     Skip,
+    /// The same, and other rows are hardly waited for.
+    Briefly,
+}
+
+impl Waiting {
+    fn skips_seats(self) -> bool {
+        matches!(self, Waiting::Skip | Waiting::Briefly)
+    }
+
+    fn begin(self) -> &'static str {
+        if self == Waiting::Briefly { "BEGIN; SET LOCAL lock_timeout = '50ms'" } else { "BEGIN" }
+    }
 }
 
 pub(super) enum Attempt {
@@ -71,7 +83,14 @@ pub(super) async fn plan(session: &mut Session, batch: &[Request], waiting: Wait
         let ids = uuids(&plan.holds);
         let rows = session.query(sql::HOLDS, [&ids]).await?;
         for (hold, _) in holds(session, &rows).await? {
-            if hold.status == HoldStatus::Active {
+            // Whoever ends what is over does it for all.
+            let names = |request: &Request| {
+                request.command.hold() == Some(hold.id)
+                    && (request.org == hold.org || matches!(request.command, Command::Expire { .. }))
+            };
+            if !batch.iter().any(names) {
+                plan.holds.remove(&hold.id);
+            } else if hold.status == HoldStatus::Active {
                 let key = session.events.key(hold.event).ok_or(StoreError::Corrupt("the event of a hold"))?;
                 plan.add_hold(&hold, key);
             }
@@ -89,6 +108,14 @@ pub(super) async fn plan(session: &mut Session, batch: &[Request], waiting: Wait
     if !plan.bookings.is_empty() {
         let ids: Vec<BookingId> = plan.bookings.iter().copied().collect();
         for (booking, _) in bookings(session, &ids, sql::BOOKINGS).await? {
+            let names = |request: &Request| {
+                matches!(request.command, Command::CancelBooking { booking: named, .. } if named == booking.id)
+                    && request.org == booking.org
+            };
+            if !batch.iter().any(names) {
+                plan.bookings.remove(&booking.id);
+                continue;
+            }
             let key =
                 session.events.key(booking.event).ok_or(StoreError::Corrupt("the event of a booking"))?;
             plan.add_booking(&booking, key);
@@ -104,7 +131,7 @@ pub(super) async fn load(
     plan: &mut Plan,
     waiting: Waiting,
 ) -> Stored<Attempt> {
-    let lock_seats = if waiting == Waiting::Skip { sql::SKIP_SEATS } else { sql::LOCK_SEATS };
+    let lock_seats = if waiting.skips_seats() { sql::SKIP_SEATS } else { sql::LOCK_SEATS };
     session
         .prepare(&[
             sql::LOCK_USERS,
@@ -120,7 +147,9 @@ pub(super) async fn load(
         ])
         .await?;
     let users: Vec<String> = plan.users.iter().map(|(event, user)| format!("{event}:{user}")).collect();
-    let (events, areas, bookings_wanted) = (uuids(&plan.events), uuids(&plan.areas), uuids(&plan.bookings));
+    let (events, bookings_wanted) = (uuids(&plan.events), uuids(&plan.bookings));
+    let (areas, areas_of): (Vec<Uuid>, Vec<i64>) =
+        plan.areas.iter().map(|(area, event)| (area.uuid(), *event)).unzip();
     let seats: Vec<i64> = plan.seats.iter().copied().collect();
     let holds_wanted = uuids(&plan.holds);
     let carts = Carts::new(plan);
@@ -130,12 +159,12 @@ pub(super) async fn load(
 
     // All of it in one message to the server.
     let (_, _, _, seats, chosen, areas, held, booked, records, used, clock) = try_join!(
-        session.simple("BEGIN"),
+        session.simple(waiting.begin()),
         session.query_if(!users.is_empty(), sql::LOCK_USERS, [&users]),
         session.query_if(!events.is_empty(), sql::LOCK_EVENTS, [&events]),
         session.query_if(!seats.is_empty(), lock_seats, [&seats]),
         session.query_if(!any.is_empty(), sql::CHOOSE_SEATS, [&any.blocks, &any.events, &any.seats]),
-        session.query_if(!areas.is_empty(), sql::LOCK_AREAS, [&areas]),
+        session.query_if(!areas.is_empty(), sql::LOCK_AREAS, [&areas, &areas_of]),
         session.query_if(
             !holds_wanted.is_empty() || !plan.carts.is_empty(),
             sql::LOCK_HOLDS,
@@ -177,7 +206,7 @@ pub(super) async fn load(
         let user = UserId::new(codec::text(row, 1)?).map_err(|_| StoreError::Corrupt("a user"))?;
         slice.load_usage(event, user, codec::number(row, 2)?);
     }
-    if waiting == Waiting::Skip {
+    if waiting.skips_seats() {
         find_skipped(session, plan, &mut loaded).await?;
     }
     if complete(session, &mut loaded, batch, plan).await? {
@@ -252,7 +281,8 @@ async fn make_room(
     for ((event, area), quantity) in wanted {
         let Some(free) = slice.area(area).map(|area| area.available()) else { continue };
         let Some(key) = session.events.key(event).filter(|_| free < quantity) else { continue };
-        let rows = session.query(sql::DUE_HOLDS_OF_AREAS, [&key, &now.millis()]).await?;
+        let rows =
+            session.query(sql::DUE_HOLDS_OF_AREAS, [&key, &now.millis(), &area.uuid().to_string()]).await?;
         let mut missing = quantity - free;
         for (hold, version) in holds(session, &rows).await? {
             let places = hold.quantity_of(area);
@@ -363,7 +393,7 @@ async fn load_organizations(session: &Session, slice: &mut Slice, batch: &[Reque
                 }
             }
             Command::RevokeApiKey { key } => {
-                for row in session.query(sql::LOCK_KEY, [&key.uuid()]).await? {
+                for row in session.query(sql::LOCK_KEY, [&key.uuid(), &request.org.uuid()]).await? {
                     slice.load_key(codec::api_key(&row)?);
                 }
             }

@@ -23,7 +23,8 @@ pub(super) struct Plan {
     /// Events that get new blocks, seats or areas.
     pub events: BTreeSet<EventId>,
     pub seats: BTreeSet<i64>,
-    pub areas: BTreeSet<AreaId>,
+    /// With the events that they are said to be of.
+    pub areas: BTreeSet<(AreaId, i64)>,
     pub holds: BTreeSet<HoldId>,
     pub bookings: BTreeSet<BookingId>,
     /// Carts that may have a hold, by event, user and cart.
@@ -31,10 +32,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// What the commands themselves name. Their events have been looked up before.
+    /// What the commands themselves name. Their events have been looked up before. Rows of another org are left alone: whoever
+    /// names them must not make others wait, nor see that somebody does.
     pub fn named(batch: &[Request], events: &Events) -> Self {
         let mut plan = Self::default();
         for request in batch {
+            let found = request.command.event().and_then(|event| events.get(event));
+            if found.is_some_and(|(_, row)| row.event.org != request.org) {
+                continue;
+            }
             match &request.command {
                 Command::CreateBlock { event, .. }
                 | Command::CreateSeats { event, .. }
@@ -46,8 +52,8 @@ impl Plan {
                 }
                 Command::Hold(places) | Command::Book { places, .. } => {
                     plan.add_seats(events, places.event, &places.seats);
-                    plan.areas.extend(places.areas.iter().map(|(area, _)| *area));
-                    let Some((key, row)) = events.get(places.event) else { continue };
+                    let Some((key, row)) = found else { continue };
+                    plan.areas.extend(places.areas.iter().map(|(area, _)| (*area, key)));
                     if row.event.policy.seats_per_user.is_some() {
                         plan.users.insert((key, places.user.clone()));
                     }
@@ -79,7 +85,7 @@ impl Plan {
             grew |= codec::seat_key(event_key, seat.ordinal).is_some_and(|key| self.seats.insert(key));
         }
         for held in &hold.areas {
-            grew |= self.areas.insert(held.area);
+            grew |= self.areas.insert((held.area, event_key));
         }
         grew
     }
@@ -91,7 +97,7 @@ impl Plan {
                 Admits::Seat(ordinal) => {
                     codec::seat_key(event_key, ordinal).is_some_and(|key| self.seats.insert(key))
                 }
-                Admits::Area(area) => self.areas.insert(area),
+                Admits::Area(area) => self.areas.insert((area, event_key)),
             };
         }
         grew

@@ -312,7 +312,8 @@ pub(super) async fn durability(client: Pooled) -> Stored<Durability> {
                  synchronous_standby_names)",
             ),
             _ if synchronous < standbys_wanted(&names) => weak(
-                "fewer standbys are connected than synchronous_standby_names wants: commits wait for them",
+                "fewer standbys are connected than synchronous_standby_names wants, and commits wait for them; or \
+                 this role may not see them (GRANT pg_read_all_stats)",
             ),
             _ => Durability::Standby { standbys: synchronous as u32 },
         })

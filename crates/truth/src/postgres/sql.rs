@@ -75,6 +75,7 @@ pub(super) const DUE_HOLDS_OF_AREAS: &str = concat!(
     "SELECT ",
     hold_columns!(),
     " FROM holds h WHERE h.status = 0 AND h.event_key = $1 AND h.areas <> '[]' AND h.expires_at <= $2
+      AND position($3 IN h.areas) > 0
       ORDER BY h.expires_at, h.id LIMIT 1000"
 );
 pub(super) const RECORDS: &str = "SELECT r.org_id, r.actor, r.key, r.fingerprint, r.outcome
@@ -97,7 +98,7 @@ pub(super) const CLOCK: &str =
 pub(super) const LOCK_USERS: &str = "SELECT pg_advisory_xact_lock(o.k) FROM
      (SELECT DISTINCT hashtextextended(n, 0) AS k FROM unnest($1::text[]) AS n ORDER BY 1) AS o";
 pub(super) const LOCK_KEY: &str = "SELECT id, org_id, name, scopes, secret_hash, created_at, revoked_at
-     FROM api_keys WHERE id = $1 FOR NO KEY UPDATE";
+     FROM api_keys WHERE id = $1 AND org_id = $2 FOR NO KEY UPDATE";
 pub(super) const LOCK_EVENTS: &str =
     "SELECT e.key FROM events e WHERE e.id = ANY($1::uuid[]) ORDER BY e.id FOR NO KEY UPDATE";
 pub(super) const LOCK_SEATS: &str = concat!(
@@ -124,7 +125,8 @@ pub(super) const CHOOSE_SEATS: &str = concat!(
 pub(super) const LOCK_AREAS: &str = concat!(
     "SELECT ",
     area_columns!(),
-    ", event_key FROM areas WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE"
+    ", event_key FROM areas WHERE (id, event_key) IN (SELECT * FROM unnest($1::uuid[], $2::bigint[]))
+      ORDER BY id FOR NO KEY UPDATE"
 );
 pub(super) const LOCK_HOLDS: &str = concat!(
     "SELECT ",
@@ -244,7 +246,7 @@ pub(super) const APPEND: &str = "WITH taken AS (
          (SELECT rowlock_expect(count(*), cardinality($3), 'stream') FROM appended) FROM taken";
 pub(super) const SWEEP_RECORDS: &str = "DELETE FROM idempotency_records WHERE (org_id, actor, key) IN
      (SELECT org_id, actor, key FROM idempotency_records WHERE expires_at <= rowlock_now() LIMIT $1
-      FOR UPDATE SKIP LOCKED)";
+      FOR UPDATE SKIP LOCKED) RETURNING 1";
 
 // Asking what became of a COMMIT whose answer was lost.
 
