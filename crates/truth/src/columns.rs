@@ -61,30 +61,32 @@ pub(crate) fn scopes_text(key: &ApiKey) -> String {
     key.scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
 }
 
+/// What can't be read when the kind is known. Another one is of a newer version.
+pub(crate) const FACT: &str = "a fact";
+
 /// A fact from the kind and the data of its journal row.
 pub(crate) fn fact(kind: &str, data: &str) -> Read<Fact> {
-    const WHAT: &str = "a fact";
     Ok(match kind {
-        "ORG-CREATED" => Fact::OrgCreated(json(data, WHAT)?),
-        "API-KEY-CREATED" => Fact::ApiKeyCreated(json(data, WHAT)?),
-        "API-KEY-REVOKED" => Fact::ApiKeyRevoked(json(data, WHAT)?),
-        "EVENT-CREATED" => Fact::EventCreated(json(data, WHAT)?),
-        "BLOCK-CREATED" => Fact::BlockCreated(json(data, WHAT)?),
-        "SEATS-CREATED" => Fact::SeatsCreated(json(data, WHAT)?),
-        "AREA-CREATED" => Fact::AreaCreated(json(data, WHAT)?),
-        "SEAT-BLOCKED" => Fact::SeatsBlocked(json(data, WHAT)?),
-        "SEAT-UNBLOCKED" => Fact::SeatsUnblocked(json(data, WHAT)?),
+        "ORG-CREATED" => Fact::OrgCreated(json(data, FACT)?),
+        "API-KEY-CREATED" => Fact::ApiKeyCreated(json(data, FACT)?),
+        "API-KEY-REVOKED" => Fact::ApiKeyRevoked(json(data, FACT)?),
+        "EVENT-CREATED" => Fact::EventCreated(json(data, FACT)?),
+        "BLOCK-CREATED" => Fact::BlockCreated(json(data, FACT)?),
+        "SEATS-CREATED" => Fact::SeatsCreated(json(data, FACT)?),
+        "AREA-CREATED" => Fact::AreaCreated(json(data, FACT)?),
+        "SEAT-BLOCKED" => Fact::SeatsBlocked(json(data, FACT)?),
+        "SEAT-UNBLOCKED" => Fact::SeatsUnblocked(json(data, FACT)?),
         // A new hold is written whole, more places of one as a part: only a part has the field `hold`.
-        "SEAT-HOLD-CREATED" => match json(data, WHAT) {
+        "SEAT-HOLD-CREATED" => match json(data, FACT) {
             Ok(part) => Fact::HoldGrew(part),
-            Err(_) => Fact::HoldCreated(json(data, WHAT)?),
+            Err(_) => Fact::HoldCreated(json(data, FACT)?),
         },
-        "SEAT-HOLD-EXTENDED" => Fact::HoldExtended(json(data, WHAT)?),
-        "SEAT-HOLD-CONFIRMED" => Fact::HoldConfirmed(json(data, WHAT)?),
-        "SEAT-HOLD-CANCELLED" => Fact::HoldReleased(json(data, WHAT)?),
-        "SEAT-HOLD-EXPIRED" => Fact::HoldExpired(json(data, WHAT)?),
-        "BOOKING-CONFIRMED" => Fact::BookingConfirmed(json(data, WHAT)?),
-        "BOOKING-CANCELLED" => Fact::BookingCancelled(json(data, WHAT)?),
+        "SEAT-HOLD-EXTENDED" => Fact::HoldExtended(json(data, FACT)?),
+        "SEAT-HOLD-CONFIRMED" => Fact::HoldConfirmed(json(data, FACT)?),
+        "SEAT-HOLD-CANCELLED" => Fact::HoldReleased(json(data, FACT)?),
+        "SEAT-HOLD-EXPIRED" => Fact::HoldExpired(json(data, FACT)?),
+        "BOOKING-CONFIRMED" => Fact::BookingConfirmed(json(data, FACT)?),
+        "BOOKING-CANCELLED" => Fact::BookingCancelled(json(data, FACT)?),
         _ => return Err(Corrupt("the kind of a fact")),
     })
 }

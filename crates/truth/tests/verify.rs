@@ -362,3 +362,44 @@ async fn what_is_told_is_bounded() {
     assert_eq!(violations[100].what, "50 more of: held seats");
     assert_eq!(violations[100].promise, S);
 }
+
+#[tokio::test]
+async fn rows_that_the_journal_tells_otherwise_are_found() {
+    let other = &["other than the journal tells"];
+    let mut damages: Vec<Damage> = [
+        "UPDATE holds SET user_id = 'mallory' WHERE user_id = 'eve'",
+        "UPDATE holds SET cart_token = 'another' WHERE user_id = 'dan'",
+        "UPDATE holds SET seats = replace(seats, ',', ',1') WHERE user_id = 'bob'",
+        "UPDATE holds SET areas = replace(areas, ',2,', ',2,1') WHERE user_id = 'ann'",
+        "UPDATE holds SET max_expires_at = max_expires_at + 1 WHERE user_id = 'eve'",
+        "UPDATE holds SET expires_at = expires_at + 1 WHERE user_id = 'dan'",
+        "UPDATE holds SET source = 1 - source WHERE user_id = 'eve'",
+        "UPDATE bookings SET user_id = 'mallory' WHERE user_id = 'bob'",
+        "UPDATE bookings SET payment_reference = 'paid' WHERE user_id = 'bob'",
+        "UPDATE bookings SET payment_reference = 'paid' WHERE user_id = 'cid'",
+        "UPDATE tickets SET price = price + 1 WHERE ordinal = 2",
+        "UPDATE tickets SET price = 0 WHERE area_id IS NOT NULL",
+        "UPDATE areas SET capacity = capacity + 1 WHERE sold = 1",
+        "UPDATE areas SET name = 'another' WHERE sold = 1",
+        "UPDATE events SET policy = json_set(policy, '$.hold_ttl_ms', 1) WHERE key = 1",
+        "UPDATE events SET tiers = replace(tiers, ':4', ':5') WHERE key = 1",
+        "UPDATE blocks SET name = 'another' WHERE event_key = 1 AND position = 0",
+        "UPDATE journal SET data = json_set(data, '$.user', 'mallory') WHERE kind = 'BOOKING-CONFIRMED'",
+        "UPDATE journal SET data = json_set(data, '$.user', 'mallory') WHERE kind = 'SEAT-HOLD-CREATED'",
+        "UPDATE journal SET data = json_set(data, '$.expires_at', 1) WHERE kind = 'SEAT-HOLD-EXTENDED'",
+    ]
+    .map(|sql| damage(sql, O, other))
+    .into();
+    let blocked = &["is blocked, or is not"];
+    damages.push(damage("UPDATE seats SET status = 0 WHERE status = 3", O, blocked));
+    damages.push(damage("UPDATE seats SET status = 3 WHERE key = (1 << 24) | 20", O, blocked));
+    let nowhere = &["a tier or a block that its event does not have"];
+    damages.push(damage("UPDATE seats SET tier = 5 WHERE key = (1 << 24) | 20", S, nowhere));
+    damages.push(damage("DELETE FROM blocks WHERE event_key = 1", S, nowhere));
+    damages.push(damage(
+        "UPDATE journal SET data = json_remove(data, '$.seats') WHERE kind = 'SEAT-BLOCKED'",
+        O,
+        &["can't be read"],
+    ));
+    find(damages).await;
+}

@@ -8,10 +8,11 @@ mod journal;
 mod owners;
 mod records;
 mod rows;
+mod told;
 
 use rowlock_core::{AreaId, BookingId, EventId, HoldId, SeatId, TicketId, Time};
 use rusqlite::Connection;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::findings::Findings;
 use super::codec::Stored;
@@ -19,9 +20,10 @@ use crate::verify::{Promise, Report};
 
 type Check = fn(&Connection, &mut Survey) -> Stored<()>;
 
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 10] = [
     ("file", rows::file),
     ("events", rows::events),
+    ("blocks and areas", told::parts),
     ("holds", rows::holds),
     ("bookings", rows::bookings),
     ("tickets", owners::tickets),
@@ -66,11 +68,16 @@ struct Survey {
     /// Seats of valid tickets that were not yet seen to be sold with them.
     tickets: FxHashMap<Place, TicketId>,
     areas: FxHashMap<AreaId, AreaUse>,
+    blocked: FxHashSet<Place>,
 }
 
 struct EventSeen {
     id: EventId,
     seat_count: u32,
+    tiers: usize,
+    blocks: usize,
+    /// See [`told`].
+    told: u64,
 }
 
 /// Small, because there is one for every hold that ever was.
@@ -80,6 +87,7 @@ struct HoldSeen {
     ended: u8,
     /// The status that the last ending fact stands for.
     ended_as: u8,
+    told: u64,
 }
 
 struct BookingSeen {
@@ -89,6 +97,7 @@ struct BookingSeen {
     tickets: u32,
     confirmed_facts: u8,
     cancelled_facts: u8,
+    told: u64,
 }
 
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use rowlock_core::decide::Executed;
 use rowlock_core::{Fact, Refusal, Request, execute};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::SqliteOptions;
 use super::checkpoint::Wish;
@@ -26,7 +27,7 @@ type Results = Vec<Result<Committed, Failure>>;
 enum Work {
     Commit(Vec<Request>, oneshot::Sender<Results>),
     SweepRecords(usize, oneshot::Sender<Result<usize, Failure>>),
-    Ping(oneshot::Sender<()>),
+    Ping,
     Close,
 }
 
@@ -36,18 +37,31 @@ const MAX_STALE_RETRIES: usize = 8;
 /// The handle of the writing thread.
 pub(super) struct Writer {
     work: mpsc::Sender<Work>,
+    /// Whether a ping is in the queue, and how many have been answered. One is enough for all who ask: anybody may, and while
+    /// the disk stands still they would fill the queue.
+    has_ping: Arc<AtomicBool>,
+    pinged: watch::Receiver<u64>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl Writer {
     pub fn start(db: Connection, clock: Arc<Clock>, wish: Wish, options: &SqliteOptions) -> Self {
         let (work, queue) = mpsc::channel();
+        let (pings, pinged) = watch::channel(0);
+        let has_ping = Arc::new(AtomicBool::new(false));
         let options = options.clone();
+        let ping = {
+            let has_ping = Arc::clone(&has_ping);
+            move || {
+                has_ping.store(false, Ordering::Relaxed);
+                pings.send_modify(|answered| *answered += 1);
+            }
+        };
         let thread = thread::Builder::new()
             .name("rowlock-writer".into())
-            .spawn(move || run(&db, &clock, &wish, &options, &queue))
+            .spawn(move || run(&db, &clock, &wish, &options, &queue, &ping))
             .expect("a thread can be started");
-        Self { work, thread: Mutex::new(Some(thread)) }
+        Self { work, has_ping, pinged, thread: Mutex::new(Some(thread)) }
     }
 
     pub async fn commit(&self, batch: Vec<Request>) -> Result<Results, Failure> {
@@ -59,11 +73,15 @@ impl Writer {
     }
 
     pub async fn ping(&self) -> Result<(), Failure> {
-        self.ask(Work::Ping).await
+        let mut pinged = self.pinged.clone();
+        pinged.mark_unchanged();
+        if !self.has_ping.swap(true, Ordering::Relaxed) {
+            self.work.send(Work::Ping).map_err(|_| gone())?;
+        }
+        pinged.changed().await.map_err(|_| gone())
     }
 
     async fn ask<T>(&self, work: impl FnOnce(oneshot::Sender<T>) -> Work) -> Result<T, Failure> {
-        let gone = || Failure::Unavailable("the writer has stopped".into());
         let (answer, answered) = oneshot::channel();
         self.work.send(work(answer)).map_err(|_| gone())?;
         answered.await.map_err(|_| gone())
@@ -92,7 +110,18 @@ impl Drop for Writer {
     }
 }
 
-fn run(db: &Connection, clock: &Clock, wish: &Wish, options: &SqliteOptions, queue: &mpsc::Receiver<Work>) {
+fn gone() -> Failure {
+    Failure::Unavailable("the writer has stopped".into())
+}
+
+fn run(
+    db: &Connection,
+    clock: &Clock,
+    wish: &Wish,
+    options: &SqliteOptions,
+    queue: &mpsc::Receiver<Work>,
+    ping: &dyn Fn(),
+) {
     let mut session = match Session::new(db, clock, options) {
         Ok(session) => session,
         Err(error) => return tracing::error!(%error, "the writer could not prepare its statements"),
@@ -106,9 +135,7 @@ fn run(db: &Connection, clock: &Clock, wish: &Wish, options: &SqliteOptions, que
             Work::SweepRecords(limit, answer) => {
                 let _ = answer.send(session.sweep_records(limit).map_err(Failure::from));
             }
-            Work::Ping(answer) => {
-                let _ = answer.send(());
-            }
+            Work::Ping => ping(),
             Work::Close => return,
         }
         wish.grant(db);

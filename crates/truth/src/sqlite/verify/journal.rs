@@ -7,7 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::Survey;
+use super::{Survey, told};
+use crate::columns;
 use crate::sqlite::codec::{self, Stored};
 use crate::verify::Promise;
 
@@ -31,6 +32,8 @@ struct StreamSeen {
 
 pub(super) fn journal(db: &Connection, survey: &mut Survey) -> Stored<()> {
     let mut streams = streams(db, survey)?;
+    let events: FxHashMap<Uuid, i64> =
+        survey.events.iter().map(|(key, event)| (event.id.uuid(), *key)).collect();
     let mut statement = db.prepare("SELECT stream_key, seq, kind, data FROM journal ORDER BY key")?;
     let mut rows = statement.query([])?;
     let mut count = 0;
@@ -48,10 +51,16 @@ pub(super) fn journal(db: &Connection, survey: &mut Survey) -> Stored<()> {
             let what = format!("the journal of {id} goes on with {sequence} where {expected} should come");
             survey.violation(Promise::O, "gaps in the journal", what);
         }
-        let kind = codec::text(row, 2)?;
-        match serde_json::from_str::<Mention>(codec::text(row, 3)?) {
-            Ok(mention) => fact(survey, kind, &mention, id, sequence),
-            Err(_) => {
+        let (kind, data) = (codec::text(row, 2)?, codec::text(row, 3)?);
+        let told = columns::fact(kind, data);
+        if let Ok(told) = &told {
+            told::fact(survey, events.get(&id).copied(), told);
+        }
+        match serde_json::from_str::<Mention>(data) {
+            Ok(mention) if told != Err(columns::Corrupt(columns::FACT)) => {
+                fact(survey, kind, &mention, id, sequence);
+            }
+            _ => {
                 let what = format!("row {sequence} in the journal of {id} can't be read");
                 survey.violation(Promise::O, "unreadable journal rows", what);
             }
@@ -61,6 +70,7 @@ pub(super) fn journal(db: &Connection, survey: &mut Survey) -> Stored<()> {
     lengths(survey, streams);
     lives(survey);
     booking_facts(survey);
+    told::rest(survey);
     Ok(())
 }
 

@@ -5,12 +5,13 @@ use rowlock_core::seat::SeatStatus;
 use rowlock_core::{AreaId, BookingId, HoldId, TicketId};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Place, Survey};
+use super::{Place, Survey, told};
 use crate::sqlite::codec::{self, StoreError, Stored};
 use crate::verify::Promise;
 
 pub(super) fn tickets(db: &Connection, survey: &mut Survey) -> Stored<()> {
-    let mut statement = db.prepare("SELECT id, booking_id, event_key, ordinal, area_id FROM tickets")?;
+    let mut statement =
+        db.prepare("SELECT id, booking_id, event_key, ordinal, area_id, price FROM tickets")?;
     let mut rows = statement.query([])?;
     let mut count = 0;
     while let Some(row) = rows.next()? {
@@ -42,6 +43,8 @@ fn ticket(row: &Row, survey: &mut Survey) -> Stored<()> {
         return Ok(());
     };
     booking.tickets += 1;
+    let (ordinal, area) = (row.get(3)?, codec::optional_uuid(row, 4)?);
+    booking.told = booking.told.wrapping_add(told::ticket(id.uuid(), ordinal, area, row.get(5)?));
     let (cancelled, strange) = (booking.cancelled, booking.event_key != event_key);
     if strange {
         let what = format!("ticket {id} is for another event than its booking {of}");
@@ -50,7 +53,7 @@ fn ticket(row: &Row, survey: &mut Survey) -> Stored<()> {
     if cancelled {
         return Ok(());
     }
-    match (row.get::<_, Option<u32>>(3)?, codec::optional_uuid(row, 4)?) {
+    match (ordinal, area) {
         (Some(ordinal), _) => {
             let place = (event_key, ordinal);
             if let Some(other) = survey.tickets.insert(place, id) {
@@ -66,7 +69,7 @@ fn ticket(row: &Row, survey: &mut Survey) -> Stored<()> {
 }
 
 pub(super) fn seats(db: &Connection, survey: &mut Survey) -> Stored<()> {
-    let sql = "SELECT event_key, ordinal, status, held_until, hold_id, ticket_id FROM seats
+    let sql = "SELECT event_key, ordinal, status, held_until, hold_id, ticket_id, tier, block FROM seats
                ORDER BY key";
     let mut statement = db.prepare(sql)?;
     let mut rows = statement.query([])?;
@@ -120,11 +123,21 @@ fn whole(survey: &mut Survey, event_key: i64, seats: u32) {
 }
 
 fn seat(db: &Connection, row: &Row, place: Place, survey: &mut Survey) -> Stored<()> {
-    let status: usize = row.get(2)?;
+    let (status, tier, block): (usize, usize, usize) = (row.get(2)?, row.get(6)?, row.get(7)?);
+    let of = survey.events.get(&place.0);
+    if of.is_some_and(|event| tier >= event.tiers || block >= event.blocks) {
+        let what =
+            format!("seat {} is of a tier or a block that its event does not have", survey.seat_name(place));
+        survey.violation(Promise::S, "seats without a tier or a block", what);
+    }
     match SeatStatus::ALL.get(status) {
         Some(SeatStatus::Held) => held(row, place, survey),
         Some(SeatStatus::Sold) => sold(db, row, place, survey),
-        Some(SeatStatus::Available | SeatStatus::Blocked) => Ok(()),
+        Some(SeatStatus::Available) => Ok(()),
+        Some(SeatStatus::Blocked) => {
+            survey.blocked.insert(place);
+            Ok(())
+        }
         None => {
             let what = format!("seat {} has the unknown status {status}", survey.seat_name(place));
             survey.violation(Promise::S, "seats of unknown status", what);

@@ -4,7 +4,9 @@ use rowlock_core::booking::BookingStatus;
 use rowlock_core::hold::{HoldStatus, places};
 use rowlock_core::{BookingId, EventId, HoldId};
 use rusqlite::{Connection, Row};
+use uuid::Uuid;
 
+use super::told::{self, Buyer, Owner};
 use super::{BookingSeen, Claim, EventSeen, HoldSeen, Place, Survey};
 use crate::columns;
 use crate::sqlite::codec::{self, StoreError, Stored};
@@ -31,18 +33,20 @@ pub(super) fn file(db: &Connection, survey: &mut Survey) -> Stored<()> {
 }
 
 pub(super) fn events(db: &Connection, survey: &mut Survey) -> Stored<()> {
-    let mut statement = db.prepare("SELECT key, id, seat_count FROM events")?;
+    let mut statement = db.prepare(&format!("SELECT {} FROM events", codec::EVENT_COLUMNS))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let event = EventSeen { id: EventId::from_uuid(codec::uuid(row, 1)?), seat_count: row.get(2)? };
-        survey.events.insert(row.get(0)?, event);
+        let (event, key, seat_count) = codec::event(row)?;
+        let (tiers, told) = (event.tiers.len(), told::event(&event));
+        survey.events.insert(key, EventSeen { id: event.id, seat_count, tiers, blocks: 0, told });
     }
     survey.counted.push(("events", survey.events.len() as u64));
     Ok(())
 }
 
 pub(super) fn holds(db: &Connection, survey: &mut Survey) -> Stored<()> {
-    let sql = "SELECT id, event_key, status, places, seats, areas, expires_at FROM holds";
+    let sql = "SELECT id, event_key, status, places, seats, areas, expires_at, user_id, cart_token, source, created_at,
+                      max_expires_at FROM holds";
     let mut statement = db.prepare(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -67,13 +71,23 @@ fn two_holds(db: &Connection, survey: &mut Survey) -> Stored<()> {
 fn hold(row: &Row, survey: &mut Survey) -> Stored<()> {
     let id = HoldId::from_uuid(codec::uuid(row, 0)?);
     let (event_key, status): (i64, u8) = (row.get(1)?, row.get(2)?);
-    survey.holds.insert(id, HoldSeen { status, created: 0, ended: 0, ended_as: 0 });
+    survey.holds.insert(id, HoldSeen { status, created: 0, ended: 0, ended_as: 0, told: 0 });
     let (seats, areas) = (codec::text(row, 4)?, codec::text(row, 5)?);
     let listed = columns::held_seats(seats).and_then(|seats| Ok((seats, columns::held_areas(areas)?)));
     let Ok((seats, areas)) = listed else {
         survey.violation(Promise::S, "unreadable holds", format!("hold {id} does not say what it holds"));
         return Ok(());
     };
+    let owner = Owner {
+        event: survey.events.get(&event_key).map_or(EventId::from_uuid(Uuid::nil()), |event| event.id),
+        user: codec::text(row, 7)?,
+        cart: codec::text(row, 8)?,
+        source: row.get(9)?,
+        created_at: codec::time(row, 10)?,
+        max_expires_at: codec::time(row, 11)?,
+    };
+    let told = told::hold(&owner, &seats, &areas, codec::time(row, 6)?);
+    survey.holds.entry(id).and_modify(|seen| seen.told = told);
     if places(&seats, &areas) != row.get::<_, u32>(3)? {
         let what = format!("hold {id} counts other places than it lists");
         survey.violation(Promise::S, "miscounted holds", what);
@@ -96,7 +110,8 @@ fn hold(row: &Row, survey: &mut Survey) -> Stored<()> {
 }
 
 pub(super) fn bookings(db: &Connection, survey: &mut Survey) -> Stored<()> {
-    let sql = "SELECT b.id, b.hold_id, b.event_key, b.status, b.places, h.status, h.booking_id
+    let sql = "SELECT b.id, b.hold_id, b.event_key, b.status, b.places, h.status, h.booking_id, b.user_id, b.source,
+                      b.payment_reference, b.created_at
                FROM bookings b LEFT JOIN holds h ON h.id = b.hold_id";
     let mut statement = db.prepare(sql)?;
     let mut rows = statement.query([])?;
@@ -119,13 +134,24 @@ fn booking(row: &Row, survey: &mut Survey) -> Stored<()> {
     let id = BookingId::from_uuid(codec::uuid(row, 0)?);
     let hold = codec::uuid(row, 1)?;
     let status = BookingStatus::ALL.get(row.get::<_, usize>(3)?).ok_or(StoreError::Corrupt("a status"))?;
+    let event_key: i64 = row.get(2)?;
+    let payment_reference: Option<String> = row.get(9)?;
+    let buyer = Buyer {
+        event: survey.events.get(&event_key).map_or(EventId::from_uuid(Uuid::nil()), |event| event.id),
+        hold,
+        user: codec::text(row, 7)?,
+        source: row.get(8)?,
+        payment_reference: payment_reference.as_deref(),
+        created_at: codec::time(row, 10)?,
+    };
     let seen = BookingSeen {
-        event_key: row.get(2)?,
+        event_key,
         cancelled: *status == BookingStatus::Cancelled,
         places: row.get(4)?,
         tickets: 0,
         confirmed_facts: 0,
         cancelled_facts: 0,
+        told: told::mark(buyer),
     };
     survey.bookings.insert(id, seen);
     let fault = match row.get::<_, Option<u8>>(5)? {
