@@ -73,7 +73,8 @@ impl Redis {
         }
         for setting in settings {
             let (name, value) = setting.split_once(' ').unwrap_or((setting, ""));
-            arguments.extend([format!("--{name}"), value.to_owned()]);
+            arguments.push(format!("--{name}"));
+            arguments.extend(value.split(' ').map(str::to_owned));
         }
         Ok(Self { folder, address, arguments, process: Mutex::new(None) })
     }

@@ -49,11 +49,17 @@ async fn tell_warm(
     streams: &mut BTreeMap<Stream, Vec<(u64, &Fact)>>,
 ) -> bool {
     let mut batches = Vec::with_capacity(streams.len());
+    let mut untold = Vec::new();
     for (stream, facts) in streams {
         facts.sort_unstable_by_key(|(sequence, _)| *sequence);
-        if let Some(org) = orgs.of(engine, *stream, facts).await {
-            batches.push(Batch { org, stream: *stream, facts: facts.clone() });
+        match orgs.of(engine, *stream, facts).await {
+            Some(org) => batches.push(Batch { org, stream: *stream, facts: facts.clone() }),
+            None => untold.push(*stream),
         }
+    }
+    if !untold.is_empty() {
+        engine.metrics().announcements_lost.increment(untold.len() as u64);
+        let _ = engine.truth().tell(untold).await;
     }
     let of_events = batches.iter().filter_map(|batch| match batch.stream {
         Stream::Event(event) => Some((batch.org, event)),

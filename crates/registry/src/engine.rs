@@ -16,8 +16,7 @@ use rowlock_core::{
 use rowlock_truth::read::{EventPage, JournalRow};
 use rowlock_truth::{Committed, Durability, Truth};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::chance::Chance;
@@ -28,6 +27,7 @@ use crate::hot::{HotTier, LiveEvent};
 use crate::lane::{Committal, Lane};
 use crate::metrics::Metrics;
 use crate::reconcile::{self, Comparison, Repairs};
+use crate::tasks::Tasks;
 use crate::warm::Warm;
 use crate::{announce, follow};
 
@@ -37,6 +37,8 @@ const MAX_CACHED_KEYS: usize = 100_000;
 const KEY_AGE: Duration = Duration::from_secs(2);
 /// Events that are remembered because their copy in Redis missed a fact. More are found when somebody loads them.
 const MAX_BEHIND: usize = 4_096;
+/// Events that are compared at a time because somebody asked for it. Each is read whole, by the readers that all share.
+const MAX_COMPARING: usize = 4;
 /// Batches that may wait to be told to other nodes.
 const MAX_OUTGOING: usize = 1024;
 
@@ -126,9 +128,11 @@ struct Inner {
     rebuilding: Mutex<FxHashSet<EventId>>,
     /// Events whose copy in Redis was seen to miss a fact. Those in memory are looked at anyway.
     behind: Mutex<BTreeMap<EventId, OrgId>>,
+    /// Places for those who want whole events read from all tiers.
+    comparing: Semaphore,
     durability: RwLock<Option<Durability>>,
     stopping: watch::Sender<bool>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Tasks,
 }
 
 /// What follows the committed facts in this process.
@@ -170,12 +174,12 @@ impl Engine {
             metrics: metrics.clone(),
             outward: truth.is_shared().then_some(outward),
         });
-        let (lanes, tasks) = (0..truth.lanes())
-            .map(|number| {
-                let committal: Arc<dyn Committal> = Arc::clone(&tiers) as Arc<dyn Committal>;
-                Lane::start(Arc::clone(&truth), committal, options.lane_capacity, number, metrics.clone())
-            })
-            .unzip();
+        let tasks = Tasks::default();
+        let lane = |number| {
+            let (truth, committal) = (Arc::clone(&truth), Arc::clone(&tiers) as Arc<dyn Committal>);
+            Lane::start(&tasks, truth, committal, options.lane_capacity, number, metrics.clone())
+        };
+        let lanes = (0..truth.lanes()).map(lane).collect();
         let (sweep_every, look_every) = (options.sweep_every, options.look_every);
         let first_reconcile = options.reconcile_every.mul_f64(options.chance.fraction(0.5..1.0));
         let reconcile_every = options.reconcile_every;
@@ -188,22 +192,21 @@ impl Engine {
             truth,
             rebuilding: Mutex::default(),
             behind: Mutex::default(),
+            comparing: Semaphore::new(MAX_COMPARING),
             durability: RwLock::default(),
             stopping: watch::Sender::new(false),
-            tasks: Mutex::new(tasks),
+            tasks,
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.expiry().fill(engine.truth().active_holds().await?);
-        let mut more = vec![
-            tokio::spawn(expiry::reap(engine.clone(), sweep_every)),
-            tokio::spawn(health::watch(engine.clone())),
-        ];
+        let tasks = &engine.inner.tasks;
+        tasks.spawn("reaper", expiry::reap(engine.clone(), sweep_every));
+        tasks.spawn("health", health::watch(engine.clone()));
         if engine.truth().is_shared() {
-            more.push(tokio::spawn(follow::follow(engine.clone(), look_every)));
-            more.push(tokio::spawn(announce::announce(engine.clone(), outgoing)));
-            more.push(tokio::spawn(reconcile::run(engine.clone(), first_reconcile, reconcile_every)));
+            tasks.spawn("follower", follow::follow(engine.clone(), look_every));
+            tasks.spawn("announcer", announce::announce(engine.clone(), outgoing));
+            tasks.spawn("reconciler", reconcile::run(engine.clone(), first_reconcile, reconcile_every));
         }
-        engine.inner.tasks.lock().extend(more);
         Ok(engine)
     }
 
@@ -256,7 +259,8 @@ impl Engine {
             None => None,
         };
         let reply = self.lane(&request.command).submit(request).await?;
-        if let Some(pending) = pending {
+        // A recorded answer commits nothing that would confirm a claim: the seats may have been given back since.
+        if let Some(pending) = pending.filter(|_| !reply.replayed) {
             pending.keep();
         }
         Ok(reply)
@@ -349,7 +353,13 @@ impl Engine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<JournalRow>, Failure> {
-        self.event(org, event).await?;
+        let of = match self.hot().peek(event) {
+            Some(live) => Some(live.org()),
+            None => self.truth().shape(event).await?.map(|shape| shape.org),
+        };
+        if of != Some(org) {
+            return Err(Refusal::UnknownEvent { event }.into());
+        }
         Ok(self.truth().journal(Stream::Event(event), after, limit).await?)
     }
 
@@ -406,11 +416,13 @@ impl Engine {
 
     /// How the event looks in each tier, and where they differ.
     pub async fn compare(&self, org: OrgId, event: EventId) -> Result<Comparison, Failure> {
+        let _place = self.inner.comparing.acquire().await;
         reconcile::compare(self, org, event).await
     }
 
     /// Brings the tiers to agree with the truth, while sales go on.
     pub async fn reconcile(&self, org: OrgId, event: EventId) -> Result<Repairs, Failure> {
+        let _place = self.inner.comparing.acquire().await;
         reconcile::reconcile(self, org, event).await
     }
 
@@ -431,13 +443,17 @@ impl Engine {
     pub async fn stop(&self) {
         self.inner.stopping.send_replace(true);
         self.inner.lanes.iter().for_each(Lane::stop);
-        let tasks: Vec<_> = self.inner.tasks.lock().drain(..).collect();
-        for task in tasks {
-            if let Err(error) = task.await {
-                tracing::error!(%error, "a task of the engine ended badly");
-            }
-        }
+        self.inner.tasks.end().await;
         self.truth().close().await;
+    }
+
+    /// Waits until a task of the engine has ended badly. Then the process can only be started anew.
+    pub async fn broken(&self) {
+        self.inner.tasks.broken().await;
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.inner.tasks.is_broken()
     }
 
     pub fn is_stopping(&self) -> bool {

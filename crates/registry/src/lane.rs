@@ -9,11 +9,11 @@ use metrics::Gauge;
 use rowlock_core::Request;
 use rowlock_truth::{Committed, MAX_BATCH, Truth};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::engine::{Failure, Reply};
 use crate::metrics::Metrics;
+use crate::tasks::Tasks;
 
 type Answer = Result<Reply, Failure>;
 
@@ -39,18 +39,19 @@ pub trait Committal: Send + Sync + 'static {
 }
 
 impl Lane {
-    /// Starts the lane. The handle ends when the lane was stopped and is empty.
-    pub fn start(
+    /// Starts the lane. Its task ends when the lane was stopped and is empty.
+    pub(crate) fn start(
+        tasks: &Tasks,
         truth: Arc<dyn Truth>,
         committal: Arc<dyn Committal>,
         capacity: usize,
         number: usize,
         metrics: Metrics,
-    ) -> (Self, JoinHandle<()>) {
+    ) -> Self {
         let (jobs, queue) = mpsc::channel(capacity);
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let task = tokio::spawn(run(truth, committal, queue, stopped, metrics));
-        (Self { jobs, stop, waiting: Metrics::lane_depth(number) }, task)
+        tasks.spawn("lane", run(truth, committal, queue, stopped, metrics));
+        Self { jobs, stop, waiting: Metrics::lane_depth(number) }
     }
 
     /// Queues a request and waits for its answer. A full lane refuses at once.
@@ -95,6 +96,11 @@ async fn run(
                 continue;
             }
             taken = queue.recv_many(&mut jobs, MAX_BATCH) => if taken == 0 { return },
+        }
+        // Who has gone would only get seats that nobody knows of, at the cost of those who still wait.
+        jobs.retain(|job| !job.answer.is_closed());
+        if jobs.is_empty() {
+            continue;
         }
         metrics.batch_size.record(jobs.len() as f64);
         let (requests, answers): (Vec<_>, Vec<_>) =

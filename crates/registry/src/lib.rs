@@ -18,6 +18,7 @@ pub mod hot;
 pub mod lane;
 pub mod metrics;
 pub mod reconcile;
+mod tasks;
 pub mod warm;
 
 pub use chance::Chance;

@@ -100,6 +100,8 @@ struct View {
     /// Claims that a commit has confirmed, by ordinal.
     claims: Option<FxHashMap<u32, Owner>>,
     copy: Option<EventSnapshot>,
+    /// Whether Redis could say what it has of the event. `true` when there is none.
+    warm_is_known: bool,
 }
 
 struct Hot {
@@ -123,7 +125,7 @@ pub(crate) async fn compare(engine: &Engine, org: OrgId, event: EventId) -> Resu
         warm_holds: view.copy.as_ref().map(held),
         truth_holds: held(&view.truth),
         differences: differences.into_iter().collect(),
-        complete: engine.warm().is_none() || view.claims.is_some(),
+        complete: view.warm_is_known,
     })
 }
 
@@ -168,23 +170,23 @@ async fn look(engine: &Engine, org: OrgId, event: EventId) -> Result<View, Failu
         let seats = (0..hot.seat_count()).map(|ordinal| hot.status_and_hold(ordinal)).collect();
         Hot { sequence: hot.sequence(), seats, areas: hot.areas().to_vec() }
     });
-    let (claims, copy) = match engine.warm() {
-        Some(warm) => match look_at_warm(engine, warm, org, event, truth.seats.len() as u32).await {
-            Ok((claims, copy)) => (Some(claims), copy),
-            Err(Unavailable) => (None, None),
-        },
-        None => (None, None),
-    };
-    Ok(View { truth, hot, claims, copy })
+    let mut view = View { truth, hot, claims: None, copy: None, warm_is_known: true };
+    if let Some(warm) = engine.warm() {
+        view.claims = claims(warm, org, event, view.truth.seats.len() as u32).await.ok();
+        let copy = engine.hot().load_from_warm(warm, event).await;
+        view.warm_is_known = view.claims.is_some() && copy.is_ok();
+        view.copy = copy.ok().flatten();
+    }
+    Ok(view)
 }
 
-async fn look_at_warm(
-    engine: &Engine,
+/// Those that a commit has confirmed.
+async fn claims(
     warm: &Warm,
     org: OrgId,
     event: EventId,
     seats: u32,
-) -> Result<(FxHashMap<u32, Owner>, Option<EventSnapshot>), Unavailable> {
+) -> Result<FxHashMap<u32, Owner>, Unavailable> {
     let mut claims = FxHashMap::default();
     for first in (0..seats).step_by(PAGE) {
         let ordinals: Vec<u32> = (first..seats.min(first + PAGE as u32)).collect();
@@ -195,7 +197,7 @@ async fn look_at_warm(
             }
         }
     }
-    Ok((claims, engine.hot().load_from_warm(warm, event).await))
+    Ok(claims)
 }
 
 /// What the truth has at a place, and what the tier has.
@@ -286,9 +288,11 @@ pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Re
     let mut repairs = Repairs::default();
     let mut view = look(engine, org, event).await?;
     let mut first = differences(engine, &view);
-    if write_missing(engine, &view).await {
+    let written = write_missing(engine, &view).await;
+    if written == Ok(true) {
         repairs.copies_rebuilt = 1;
-        repairs.claims_restored = view.truth.seats.iter().filter(|seat| seat.user.is_some()).count();
+        let unclaimed = first.keys().filter(|(_, what)| *what == Difference::HoldWithoutClaim);
+        repairs.claims_restored = unclaimed.count();
         if is_at(engine, event, view.truth.sequence).await {
             first.retain(|(_, what), _| *what != Difference::HoldWithoutClaim);
         } else {
@@ -298,10 +302,10 @@ pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Re
     }
     let (view, differences) = lasting(engine, org, event, view, first).await?;
     repairs.holds_expired = expire_due(engine, &view.truth).await;
-    if let Some(warm) = engine.warm().filter(|_| view.claims.is_some()) {
-        // What can't be repaired now is found again next time.
-        let _ = repair_warm(engine, warm, org, event, &view, &differences, &mut repairs).await;
-    }
+    let repaired = match engine.warm() {
+        Some(warm) => repair_warm(engine, warm, org, event, &view, &differences, &mut repairs).await,
+        None => Ok(()),
+    };
     if differences.iter().any(|(_, what)| *what == Difference::Hot) {
         engine.hot().drop_event(event);
         // At once: what is not in memory is not looked at again, and Redis may still have to be repaired.
@@ -312,14 +316,24 @@ pub(crate) async fn reconcile(engine: &Engine, org: OrgId, event: EventId) -> Re
     if repairs.total() > 0 {
         tracing::warn!(%event, ?repairs, "the tiers did not agree and were repaired");
     }
-    Ok(repairs)
+    match written.and(repaired) {
+        Ok(()) => Ok(repairs),
+        // What can't be repaired now is found again next time.
+        Err(Unavailable) => Err(Failure::Unavailable("Redis is away, or refuses what it is asked".into())),
+    }
 }
 
 /// An event that is missing in Redis as a whole is written as a whole. Says whether it was.
-async fn write_missing(engine: &Engine, view: &View) -> bool {
+async fn write_missing(engine: &Engine, view: &View) -> Result<bool, Unavailable> {
     let missing = view.claims.is_some() && view.copy.is_none();
-    let Some(warm) = engine.warm().filter(|_| missing) else { return false };
-    save(warm, view.truth.row.event.org, &view.truth, engine.now()).await.is_ok()
+    let Some(warm) = engine.warm().filter(|_| missing) else { return Ok(false) };
+    let event = &view.truth.row.event;
+    if save(warm, event.org, &view.truth, engine.now()).await.is_err() {
+        // Somebody may have put something else in its place.
+        warm.forget(event.org, event.id).await?;
+        save(warm, event.org, &view.truth, engine.now()).await?;
+    }
+    Ok(true)
 }
 
 /// Whether nothing has happened in the event since then, so that what was read and written then is true now.
@@ -481,7 +495,10 @@ pub(crate) async fn run(engine: Engine, first: Duration, every: Duration) {
                 // What was repaired is looked at once more, in memory or not.
                 Ok(_) => engine.note_behind(org, event),
                 Err(error) => {
-                    tracing::warn!(%error, %event, "the tiers could not be reconciled");
+                    // While Redis is away that is no news, and there may be many events.
+                    if engine.warm().is_none_or(Warm::is_up) {
+                        tracing::warn!(%error, %event, "the tiers could not be reconciled");
+                    }
                     engine.note_behind(org, event);
                 }
             }

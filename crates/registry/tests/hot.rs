@@ -225,27 +225,26 @@ async fn facts_committed_during_a_load_are_not_lost() {
     house.close().await;
 }
 
-/// A load that was given up gathers facts until somebody loads the event again, but not for ever.
+/// A load that takes long gathers facts meanwhile, but not for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_load_given_up_does_not_gather_facts_for_ever() {
+async fn a_long_load_does_not_gather_facts_for_ever() {
     let house = House::new(Setup::default()).await;
     let hot = HotTier::new(Arc::clone(&house.truth) as Arc<dyn Truth>, None, 10 * LEAST_WEIGHT);
+    let stored = house.truth.event(house.stage.event).await.expect("a read").expect("the event");
+    house.truth.forget();
     house.truth.loads.shut();
-    tokio::select! {
-        biased;
-        _ = hot.get(house.stage.event) => panic!("the gate is shut"),
-        () = house.truth.loads.reached(1) => {}
-    }
-    assert_eq!(hot.len(), 1);
     let fact =
         Fact::SeatsBlocked(rowlock_core::fact::SeatsMarked { event: house.stage.event, seats: vec![] });
-    let sequence = house.truth.event(house.stage.event);
-    house.truth.loads.open();
-    let first = sequence.await.expect("a read").expect("the event").sequence + 1;
-    for more in 0..100_001 {
-        hot.apply(house.stage.event, first + more, &fact);
-    }
-    assert!(hot.is_empty(), "it is forgotten");
+    let facts = async {
+        house.truth.loads.reached(1).await;
+        for more in 1..=100_001 {
+            hot.apply(house.stage.event, stored.sequence + more, &fact);
+        }
+        house.truth.loads.open();
+    };
+    let (slow, ()) = futures::future::join(hot.get(house.stage.event), facts).await;
+    slow.expect("a read").expect("the event");
+    assert!(hot.peek(house.stage.event).is_none(), "it is forgotten");
     let live = hot.get(house.stage.event).await.expect("a read").expect("the event");
     assert_is_as_stored(&live, &*house.truth).await;
     house.close().await;
@@ -300,5 +299,28 @@ async fn loading_while_commands_are_committed_ends_equal() {
     assert_is_as_stored(&live, &*house.truth).await;
     house.live_event(other.event).await;
     eventually("a fresh load", async || house.live().await.read().seat_count() == 300).await;
+    house.close().await;
+}
+
+/// Those who ask for what does not exist and do not wait for the answer must not push out what does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_while_an_event_loads_leaves_nothing_behind() {
+    let house = House::new(Setup::default()).await;
+    let truth = || Arc::clone(&house.truth) as Arc<dyn Truth>;
+    let hot = Arc::new(HotTier::new(truth(), None, 3 * LEAST_WEIGHT));
+    hot.get(house.stage.event).await.expect("a read").expect("the event");
+    house.truth.forget();
+    house.truth.loads.shut();
+    for asked in 1..=5 {
+        let unknown = EventId::from_uuid(uuid::Uuid::from_u128(asked as u128));
+        let hot = Arc::clone(&hot);
+        let asking = tokio::spawn(async move { hot.get(unknown).await.map(drop) });
+        house.truth.loads.reached(asked).await;
+        asking.abort();
+        assert!(asking.await.expect_err("it was given up").is_cancelled());
+    }
+    house.truth.loads.open();
+    assert!(hot.peek(house.stage.event).is_some(), "the event that exists is still there");
+    assert_eq!(hot.len(), 1);
     house.close().await;
 }

@@ -3,6 +3,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -13,6 +14,7 @@ use rowlock_truth::conformance::stage::Setup;
 use rowlock_truth::{MAX_BATCH, Truth};
 use support::{House, eventually, hold_of, no_sweep};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 type Pending = Vec<JoinHandle<Result<Reply, Failure>>>;
 
@@ -189,5 +191,36 @@ async fn an_outage_is_told_to_all_and_changes_nothing() {
     assert_eq!(house.status(0).await, SeatStatus::Available);
     house.held(house.stage.hold("bob", &[0])).await;
     house.truth.ping().await.expect("it is back");
+    house.close().await;
+}
+
+/// A lane that has panicked would refuse its events for ever in a process that looks alive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_ends_badly_is_told() {
+    let house = House::new(Setup::default()).await;
+    hold_of(house.engine.execute(house.stage.hold("ann", &[0])).await);
+    assert!(!house.engine.is_broken());
+    house.truth.is_defective.store(true, Ordering::Relaxed);
+    let answer = house.engine.execute(house.stage.hold("bob", &[1])).await;
+    assert!(matches!(answer, Err(Failure::Stopping)), "{answer:?}");
+    timeout(Duration::from_secs(5), house.engine.broken()).await.expect("it is told");
+    assert!(house.engine.is_broken());
+    house.close().await;
+}
+
+/// Who has gone while their command was waiting gets no seat that nobody knows of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_gone_while_waiting_gets_nothing() {
+    let house = House::new(Setup::default()).await;
+    let mut pending = queue_up(&house, 0..4).await;
+    let gone = pending.remove(2);
+    gone.abort();
+    assert!(gone.await.expect_err("it was given up").is_cancelled());
+    house.truth.commits.open();
+    for answer in answers(pending).await {
+        hold_of(answer);
+    }
+    assert_eq!(&house.stage.map().await[..4], "hh.h");
+    assert_eq!(house.truth.batches(), [1, 2]);
     house.close().await;
 }

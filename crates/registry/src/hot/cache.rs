@@ -14,7 +14,7 @@ use tokio::sync::{Notify, OnceCell};
 
 use super::{HotEvent, LiveEvent, stored};
 use crate::reconcile;
-use crate::warm::Warm;
+use crate::warm::{Unavailable, Warm};
 
 /// Facts kept for an event that is being loaded, or that come after a gap. A load that nobody waits for any more must
 /// not gather them for ever.
@@ -78,6 +78,22 @@ impl Slot {
     }
 }
 
+/// Lets the slot go when whoever waited for the event goes away before it is loaded: it may not even exist.
+struct Forget<'h> {
+    hot: &'h HotTier,
+    id: EventId,
+    slot: &'h Arc<Slot>,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        // The map has it, and whoever leaves. Others who wait go on loading it.
+        if self.slot.ready.get().is_none() && Arc::strong_count(self.slot) <= 2 {
+            self.hot.forget(self.id, self.slot);
+        }
+    }
+}
+
 enum Stage {
     Loading(Vec<(u64, Fact)>),
     /// With the facts that came too early: some before them are missing.
@@ -110,6 +126,7 @@ impl HotTier {
             self.hits.hot.increment(1);
             return Ok(Some(Arc::clone(event)));
         }
+        let _unless_loaded = Forget { hot: self, id, slot: &slot };
         // Boxed, because every request asks and hardly one of them loads: the others need not carry room for it.
         let loaded = Box::pin(slot.ready.get_or_try_init(|| self.load(id, &slot))).await;
         match loaded {
@@ -152,7 +169,7 @@ impl HotTier {
             self.hits.truth.increment(1);
             return Ok((self.truth.event(id).await.map_err(Some)?.ok_or(None)?, false));
         };
-        if let Some(snapshot) = self.load_from_warm(warm, id).await {
+        if let Ok(Some(snapshot)) = self.load_from_warm(warm, id).await {
             self.hits.warm.increment(1);
             return Ok((snapshot, true));
         }
@@ -179,17 +196,21 @@ impl HotTier {
     }
 
     /// The event as Redis has it. `None` also when what it has is not the whole of it.
-    pub(crate) async fn load_from_warm(&self, warm: &Warm, id: EventId) -> Option<EventSnapshot> {
-        let before = self.truth.shape(id).await.ok()??;
-        let state = warm.load(before.org, id).await.ok()??;
-        let (version, layout) = warm.load_layout(before.org, id).await.ok()??;
+    pub(crate) async fn load_from_warm(
+        &self,
+        warm: &Warm,
+        id: EventId,
+    ) -> Result<Option<EventSnapshot>, Unavailable> {
+        let shape = async || self.truth.shape(id).await.ok().flatten();
+        let Some(org) = shape().await.map(|shape| shape.org) else { return Ok(None) };
+        let Some(state) = warm.load(org, id).await? else { return Ok(None) };
+        let Some((version, layout)) = warm.load_layout(org, id).await? else { return Ok(None) };
         // A layout from behind this sequence has things in it that the facts will bring once more.
         if version > state.sequence {
-            return None;
+            return Ok(None);
         }
         // The layout only grows. If it is as large now as it is in Redis, it was as large at that sequence.
-        let after = self.truth.shape(id).await.ok()??;
-        stored::from_warm(&layout, &state, after)
+        Ok(shape().await.and_then(|after| stored::from_warm(&layout, &state, after)))
     }
 
     /// The event, if this process has it.
@@ -281,7 +302,7 @@ impl HotTier {
     }
 
     pub fn len(&self) -> usize {
-        self.slots.read().len()
+        self.slots.read().values().filter(|slot| slot.ready.get().is_some()).count()
     }
 
     pub fn is_empty(&self) -> bool {

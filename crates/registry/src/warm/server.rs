@@ -40,8 +40,12 @@ impl From<NoConnection> for Trouble {
 impl From<RedisError> for Trouble {
     fn from(error: RedisError) -> Self {
         let why = error.to_string();
-        // An error in a script, or a key of the wrong type: such a key must not switch Redis off for all the others.
-        let is_about_the_call = |error: &(usize, ServerError)| matches!(error.1.code(), "ERR" | "WRONGTYPE");
+        // An error in a script, or a key of the wrong type: such a key must not switch Redis off for all the others. A server
+        // that does not know the command, or is giving the slot away, is of no use for any.
+        let is_no_use = |why: &str| why.to_lowercase().contains("unknown") || why.contains("non local key");
+        let is_about_the_call = |(_, error): &(usize, ServerError)| {
+            matches!(error.code(), "ERR" | "WRONGTYPE") && !error.details().is_some_and(is_no_use)
+        };
         match error.into_server_errors() {
             Some(errors) if errors.iter().all(is_about_the_call) => Trouble::Refused(why),
             _ => Trouble::Down(why),

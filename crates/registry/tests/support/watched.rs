@@ -1,7 +1,7 @@
 //! A truth that counts what it is asked and can be made to wait or to fail.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rowlock_core::booking::Booking;
@@ -61,6 +61,8 @@ pub struct Watched {
     pub loads: Gate,
     /// Batches that are answered with «unavailable» from now on.
     pub outages: AtomicUsize,
+    /// The next batch meets a defect.
+    pub is_defective: AtomicBool,
 }
 
 impl Watched {
@@ -71,6 +73,7 @@ impl Watched {
             commits: Gate::default(),
             loads: Gate::default(),
             outages: AtomicUsize::new(0),
+            is_defective: AtomicBool::new(false),
         }
     }
 
@@ -90,6 +93,7 @@ impl Truth for Watched {
         Box::pin(async move {
             self.batches.lock().push(batch.len());
             self.commits.pass().await;
+            assert!(!self.is_defective.load(Ordering::Relaxed), "a defect");
             let less = |left: usize| left.checked_sub(1);
             if self.outages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
                 let down = || Err(Failure::Unavailable("an outage".into()));

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rowlock_dev::redis::Redis;
 use rowlock_registry::breaker::{BreakerOptions, BreakerState};
 use rowlock_registry::warm::{Claimed, Unavailable, Warm, WarmOptions};
 
@@ -98,4 +99,16 @@ async fn one_spoilt_key_does_not_switch_redis_off() {
     }
     assert!(warm.is_up());
     claimed(claim(&warm, "ada", &[2]).await);
+}
+
+/// A server without a command that is needed answers everything, and is of no use.
+#[tokio::test]
+async fn a_server_that_does_not_know_the_command_counts_as_away() {
+    let servers = Servers::One(Redis::start_with(&["rename-command EVALSHA hidden"]).unwrap());
+    let warm = Warm::connect(servers.options()).await.unwrap();
+    for call in 1..=5 {
+        assert_eq!(warm.states()[0].1, BreakerState::Closed, "before call {call}");
+        assert!(matches!(claim(&warm, "ada", &[1, 2]).await, Claimed::Unavailable));
+    }
+    assert_eq!(warm.states()[0].1, BreakerState::Open);
 }

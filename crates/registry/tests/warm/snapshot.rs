@@ -232,3 +232,19 @@ async fn parts_of_different_sequences_are_never_put_together() {
     let found = book.loaded(&warm).await.expect("nothing changes any more");
     assert_eq!((found.sequence, found.held.len()), (sequence + 400, 30_000));
 }
+
+/// Otherwise it would be gone after a day of sales, and the rest of the event would seem to be missing.
+#[tokio::test]
+async fn a_layout_lives_as_long_as_what_changes() {
+    let (servers, warm) = one().await;
+    let mut book = Book::new().await;
+    book.apply(&warm, &book.facts).await;
+    warm.save_layout(book.stage.org, book.stage.event, 1, b"layout").await.unwrap();
+    let key = format!("rowlock:org:{}:event:{{{}}}:layout", book.stage.org, book.stage.event);
+    let lives = || servers.redis().cli(&["PTTL", &key]).unwrap().parse::<i64>().unwrap();
+    let begin = lives();
+    servers.redis().cli(&["PEXPIRE", &key, "60000"]).unwrap();
+    let new = book.commit(vec![book.stage.hold("ada", &[1])]).await;
+    book.apply(&warm, &new).await;
+    assert!(begin - lives() < 60_000, "{begin} {}", lives());
+}

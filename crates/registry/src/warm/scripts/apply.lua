@@ -297,7 +297,7 @@ if at then
       call('HINCRBY', occupancy, name, by)
     end
     call('HSET', occupancy, 'sequence', string.format('%.0f', at))
-    for _, key in ipairs({occupancy, holds, availability, sold, ahead}) do
+    for _, key in ipairs({occupancy, holds, availability, sold, ahead, base .. 'layout'}) do
       call('PEXPIRE', key, keep)
     end
   end

@@ -16,7 +16,7 @@ redis.call('SET', base .. 'availability', ARGV[3])
 redis.call('SET', base .. 'sold', ARGV[4])
 redis.call('HSET', occupancy, 'sequence', ARGV[1], unpack(ARGV, 5))
 redis.call('ZREMRANGEBYSCORE', ahead, '-inf', ARGV[1])
-for _, key in ipairs({occupancy, holds, base .. 'availability', base .. 'sold', ahead}) do
+for _, key in ipairs({occupancy, holds, base .. 'availability', base .. 'sold', ahead, base .. 'layout'}) do
   redis.call('PEXPIRE', key, ARGV[2])
 end
 return 1
