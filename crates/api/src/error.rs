@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::limits::RETRY_AFTER_SECONDS;
+use crate::wire::Timestamp;
 
 /// A kind of error. Its page is `docs/errors/<name>.md`.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,7 +115,7 @@ pub struct Conflict {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub area_id: Option<Uuid>,
-    /// Places of the area, or seats of the block, that were asked for.
+    /// Places that were asked for, of the area or the block if one is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub requested: Option<u32>,
@@ -126,6 +127,26 @@ pub struct Conflict {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub booking_id: Option<Uuid>,
+    /// Places that the user or the cart may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub limit: Option<u32>,
+    /// Places that they have already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub current: Option<u32>,
+    /// When sales open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub opens_at: Option<Timestamp>,
+    /// When sales close, or closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub closes_at: Option<Timestamp>,
+    /// The end that no extension passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub max_expires_at: Option<Timestamp>,
 }
 
 /// An error, as RFC 9457 writes it.
@@ -324,9 +345,19 @@ impl From<Refusal> for Problem {
             Refusal::HoldConfirmed { booking, .. } => new(&HOLD_CONFIRMED)
                 .about(Conflict { booking_id: Some(booking.uuid()), ..Conflict::default() }),
             Refusal::HoldReleased { .. } => new(&HOLD_RELEASED),
-            Refusal::ExtensionExhausted { .. } => new(&EXTENSION_EXHAUSTED),
-            Refusal::TooManySeats { .. } => new(&TOO_MANY_SEATS),
-            Refusal::SalesNotOpen { .. } => new(&SALES_NOT_OPEN),
+            Refusal::ExtensionExhausted { max_expires_at, .. } => new(&EXTENSION_EXHAUSTED)
+                .about(Conflict { max_expires_at: Some(Timestamp(*max_expires_at)), ..Conflict::default() }),
+            Refusal::TooManySeats { limit, current, requested } => new(&TOO_MANY_SEATS).about(Conflict {
+                limit: Some(*limit),
+                current: Some(*current),
+                requested: Some(*requested),
+                ..Conflict::default()
+            }),
+            Refusal::SalesNotOpen { opens_at, closes_at } => new(&SALES_NOT_OPEN).about(Conflict {
+                opens_at: opens_at.map(Timestamp),
+                closes_at: closes_at.map(Timestamp),
+                ..Conflict::default()
+            }),
             Refusal::AlreadyCancelled { .. } => new(&ALREADY_CANCELLED),
             Refusal::NameTaken { .. } => new(&NAME_TAKEN),
             Refusal::PlaceTaken { .. } => new(&PLACE_TAKEN),

@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 pub const NAME: &str = "rowlock_http_request_duration_seconds";
 
 const METHODS: [&str; 5] = ["GET", "POST", "DELETE", "HEAD", "other"];
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// The last: the client had gone before there was an answer.
+const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
 
 type Handles = [[OnceLock<Histogram>; CLASSES.len()]; METHODS.len()];
 
@@ -22,12 +23,13 @@ pub struct HttpMetrics {
 }
 
 impl HttpMetrics {
-    pub fn record(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
+    pub fn record(&self, route: &str, method: &Method, status: Option<StatusCode>, took: Duration) {
         let known = self.routes.read().get(route).map(Arc::clone);
         let handles =
             known.unwrap_or_else(|| Arc::clone(self.routes.write().entry(route.into()).or_default()));
         let method = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
-        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
+        let class = status.map_or(CLASSES.len(), |status| usize::from(status.as_u16() / 100));
+        let class = class.clamp(1, CLASSES.len()) - 1;
         let histogram = handles[method][class].get_or_init(|| {
             metrics::histogram!(
                 NAME,

@@ -15,7 +15,7 @@ use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::CONNECTION;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tracing::Instrument;
 
 use crate::app::{App, Shared};
@@ -48,6 +48,7 @@ pub async fn gate(State(Gate { app, access }): State<Gate>, request: Request, ne
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
     let span = tracing::debug_span!("request", request_id = &*request_id, %method, route);
+    let mut measured = Measured { app: &app, route, method: &method, began, status: None };
     let answered = answer(&app, access, &request_id, request, next).instrument(span).await;
     let mut response = finish(answered, &request_id);
     if let Ok(value) = HeaderValue::from_str(&request_id) {
@@ -57,14 +58,32 @@ pub async fn gate(State(Gate { app, access }): State<Gate>, request: Request, ne
     if app.draining.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let (status, took) = (response.status(), began.elapsed());
-    app.http_metrics.record(route, &method, status, took);
+    let status = response.status();
+    measured.status = Some(status);
+    drop(measured);
+    let took = began.elapsed();
     if status.is_server_error() {
         tracing::warn!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request failed");
     } else {
         tracing::debug!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request");
     }
     response
+}
+
+/// Records how long a request took when it is dropped, also when that is because the client has gone: those who do not wait
+/// are those who would have waited longest.
+struct Measured<'r> {
+    app: &'r Shared,
+    route: &'r str,
+    method: &'r Method,
+    began: Instant,
+    status: Option<StatusCode>,
+}
+
+impl Drop for Measured<'_> {
+    fn drop(&mut self) {
+        self.app.http_metrics.record(self.route, self.method, self.status, self.began.elapsed());
+    }
 }
 
 async fn answer(

@@ -81,7 +81,7 @@ const fn letter(status: SeatStatus) -> u8 {
         (status = 200, description = "The map in the form that was asked for.", body = full::SeatMap),
         (status = 304, description = "The map has not changed."),
     ),
-    extensions(("x-scopes" = json!(["read"])), ("x-problems" = json!(["unknown_event", "unknown_block"]))),
+    extensions(("x-scopes" = json!(["read"])), ("x-problems" = json!(["unknown_event", "unknown_block", "busy"]))),
 )]
 pub async fn get_seats(
     State(app): State<App>,

@@ -1,5 +1,8 @@
 //! RFC 3339, both ways. Writing is by hand because every hold carries several moments and nothing may be allocated.
 
+use std::ops::Range;
+
+use jiff::civil::DateTime;
 use rowlock_core::Time;
 
 /// The first millisecond of the year 0.
@@ -57,12 +60,26 @@ fn civil(days: i64) -> (i64, i64, i64) {
 pub fn read(text: &str) -> Result<Time, &'static str> {
     const RULE: &str = "must be a time such as 2026-01-31T19:30:00Z";
     let (seconds, fraction, offset) = split(text).ok_or(RULE)?;
-    let moment: jiff::Timestamp = [seconds, offset].concat().parse().map_err(|_| RULE)?;
+    // Not as a moment in one go: to the library those end a day before the year 9999 does.
+    let seconds: DateTime = seconds.parse().map_err(|_| RULE)?;
+    let seconds = seconds.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_secs()
+        - east(offset).ok_or(RULE)?;
     let millis: i64 = (0..3).fold(0, |millis, i| {
         millis * 10 + fraction.as_bytes().get(i).map_or(0, |digit| i64::from(digit - b'0'))
     });
-    let millis = moment.as_millisecond() + millis;
+    let millis = seconds * 1000 + millis;
     if (FIRST..=LAST).contains(&millis) { Ok(Time::from_millis(millis)) } else { Err(RULE) }
+}
+
+/// The seconds that clocks with this offset are ahead.
+fn east(offset: &str) -> Option<i64> {
+    if matches!(offset, "Z" | "z") {
+        return Some(0);
+    }
+    let number = |range: Range<usize>| offset.get(range)?.parse::<i64>().ok();
+    let (hours, minutes) = (number(1..3)?, number(4..6)?);
+    let ahead = (hours < 24 && minutes < 60).then_some(hours * 3600 + minutes * 60)?;
+    Some(if offset.starts_with('-') { -ahead } else { ahead })
 }
 
 /// Up to the seconds, the digits of the fraction, and the offset. The parser knows more forms than RFC 3339 does, so
@@ -139,6 +156,19 @@ mod tests {
             "2026-01-01T00:00:00+99:99",
         ] {
             assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn reads_to_the_last_millisecond_and_no_further() {
+        assert_eq!(read("9999-12-31T23:59:59.999Z"), Ok(Time::from_millis(LAST)));
+        assert_eq!(read("9999-12-31T23:59:59+01:30"), Ok(Time::from_millis(LAST - 999 - 5_400_000)));
+        assert_eq!(read("0000-01-01T00:00:00Z"), Ok(Time::from_millis(FIRST)));
+        for outside in ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"] {
+            assert!(read(outside).is_err(), "{outside}");
+        }
+        for wrong in ["2026-02-30T00:00:00Z", "2026-01-31T19:30:00+24:00", "2026-01-31T19:30:00+01:60"] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct RegistryView {
     event_id: Uuid,
     /// Whether all tiers could be asked and show the same.
     agree: bool,
+    /// Whether Redis could be asked. If not, `warm` is empty, and its differences are not known.
+    complete: bool,
     /// This process.
     hot: TierState,
     /// Redis.
@@ -142,6 +144,7 @@ fn view(event: EventId, found: &Comparison) -> RegistryView {
     RegistryView {
         event_id: event.uuid(),
         agree: found.agrees(),
+        complete: found.complete,
         hot: tier(found.hot_holds, found.hot_sequence),
         warm: tier(found.warm_holds, found.warm_sequence),
         truth: tier(Some(found.truth_holds), Some(found.truth_sequence)),

@@ -128,11 +128,11 @@ impl Verifier {
 
     /// The key that a token names, or the only one of its algorithm when it names none.
     fn key(&self, algorithm: Algorithm, id: Option<&str>) -> Option<&Key> {
-        let mut fitting = self
-            .keys
-            .iter()
-            .filter(|key| key.algorithm == algorithm)
-            .filter(|key| id.is_none() || key.id.is_none() || key.id.as_deref() == id);
+        let of_algorithm = self.keys.iter().filter(|key| key.algorithm == algorithm);
+        if let Some(named) = of_algorithm.clone().find(|key| id.is_some() && key.id.as_deref() == id) {
+            return Some(named);
+        }
+        let mut fitting = of_algorithm.filter(|key| id.is_none() || key.id.is_none());
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Some(key),
             _ => None,

@@ -24,6 +24,7 @@ use crate::limits::MAX_CACHED_MAPS;
 #[derive(Default)]
 pub struct MapCache {
     maps: Mutex<FxHashMap<EventId, Arc<StaticPart>>>,
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// Everything of a compact map but its sequence and statuses, as text and compressed.
@@ -78,8 +79,15 @@ impl MapCache {
         layout: Arc<Layout>,
     ) -> Result<Arc<StaticPart>, Problem> {
         let id = event.id;
-        if let Some(part) = self.maps.lock().get(&id).filter(|part| part.layout_version == version) {
-            return Ok(Arc::clone(part));
+        let known =
+            || self.maps.lock().get(&id).filter(|part| part.layout_version == version).map(Arc::clone);
+        if let Some(part) = known() {
+            return Ok(part);
+        }
+        // When sales open everybody wants the same map, and nobody has it yet: one draws it for all.
+        let _turn = self.turn.lock().await;
+        if let Some(part) = known() {
+            return Ok(part);
         }
         let part = Arc::new(drawing::draw(move || StaticPart::draw(version, &event, &layout)).await?);
         let mut maps = self.maps.lock();

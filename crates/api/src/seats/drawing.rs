@@ -32,5 +32,5 @@ pub async fn draw<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 fn busy() -> Problem {
-    rowlock_registry::Failure::Busy.into()
+    Problem::new(&code::BUSY, "too many maps are being drawn")
 }

@@ -130,6 +130,22 @@ async fn a_providers_jwks_is_read_as_it_is() {
     try_with(&server, &token).await.refused(404, "unknown_event");
 }
 
+/// A key without a name stands for tokens without one, and does not put those in doubt that name theirs.
+#[tokio::test]
+async fn a_key_without_a_name_does_not_hide_the_others() {
+    let (named, mut nameless) = (ed25519("one"), ed25519("none"));
+    nameless.jwk.as_object_mut().unwrap().remove("kid");
+    let jwks = json!({"keys": [nameless.jwk, named.jwk]}).to_string();
+    let server = Server::start_with(|options| {
+        options.jwt.hs256_secret = None;
+        options.jwt.jwks = Some(jwks.clone());
+    })
+    .await;
+    let header = Header { kid: Some("one".into()), ..Header::new(Algorithm::EdDSA) };
+    let token = jsonwebtoken::encode(&header, &claims(&server), &named.signing).unwrap();
+    try_with(&server, &token).await.refused(404, "unknown_event");
+}
+
 #[tokio::test]
 async fn public_keys_from_a_jwks_are_believed() {
     let (first, second, stranger) = (ed25519("one"), ed25519("two"), ed25519("one"));

@@ -157,6 +157,9 @@ async fn a_hundred_thousand_seats() {
         blocks: vec![],
     };
     server.hold(&event, "ann", &[0]).await;
+    // When sales open everybody wants a map that nobody has drawn yet.
+    let crowd = futures::future::join_all((0..200).map(|_| zipped(&server, &event, "?form=compact"))).await;
+    assert_eq!(crowd.iter().filter(|answer| answer.status != 200).count(), 0);
     let plain = map(&server, &event, "?form=compact").await;
     let compact = plain.expect(200);
     let status = compact["status"].as_str().unwrap();

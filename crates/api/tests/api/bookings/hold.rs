@@ -36,7 +36,8 @@ async fn checkout_extends_once_and_heartbeats_to_the_end() {
     assert!(post("/heartbeat").await.expect(200)["expires_at"].as_str() > checkout["expires_at"].as_str());
     let last = post("/heartbeat").await.expect(200);
     assert_eq!(last["expires_at"], last["max_expires_at"]);
-    post("/heartbeat").await.refused(409, "extension_exhausted");
+    let problem = post("/heartbeat").await.refused(409, "extension_exhausted");
+    assert_eq!(problem["conflicts"], json!([{"max_expires_at": last["max_expires_at"]}]));
     let other = server.call("POST", &path("/heartbeat")).with(&server.buyer("bob")).send().await;
     other.refused(403, "not_owner");
 }

@@ -108,7 +108,8 @@ async fn policies_and_blocked_seats_refuse() {
     let hold = |seats: &'static [usize]| {
         server.post("/api/bookings/hold-seats", event.wish(seats)).with(&server.buyer("ann")).send()
     };
-    hold(&[0, 1, 2]).await.refused(409, "too_many_seats");
+    let problem = hold(&[0, 1, 2]).await.refused(409, "too_many_seats");
+    assert_eq!(problem["conflicts"], json!([{"requested": 3, "limit": 2, "current": 0}]));
     let list = json!({"seat_ids": [event.seats[4]]});
     server.post(&event.admin_path("/seats/block"), list).with(&server.admin).send().await.expect(200);
     let problem = hold(&[4]).await.refused(409, "seats_blocked");
@@ -116,7 +117,8 @@ async fn policies_and_blocked_seats_refuse() {
     let closed = server.event_with(json!({"sales_close_at": "2020-01-01T00:00:00Z"})).await;
     let late =
         server.post("/api/bookings/hold-seats", closed.wish(&[0])).with(&server.buyer("ann")).send().await;
-    late.refused(409, "sales_not_open");
+    let problem = late.refused(409, "sales_not_open");
+    assert_eq!(problem["conflicts"], json!([{"closes_at": "2020-01-01T00:00:00.000Z"}]));
 }
 
 #[tokio::test]
