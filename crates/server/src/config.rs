@@ -106,6 +106,12 @@ fn merge_file(flat: &mut Flat, path: &Path) -> Result<(), Fault> {
         Fault::new(format!("the settings file {shown} is not valid TOML in line {line}: {}", error.message()))
     })?;
     let origin = Origin::File(path.to_owned());
+    // A section without settings has no key that would be found wrong.
+    let is_section = |name: &str| flat.keys().any(|key| key.split('.').next() == Some(name));
+    let is_empty = |value: &Value| value.as_table().is_some_and(Table::is_empty);
+    if let Some((name, _)) = table.iter().find(|(name, value)| is_empty(value) && !is_section(name)) {
+        return Err(unknown(name, &origin));
+    }
     let mut layer = Flat::new();
     flatten("", table, &origin, &mut layer);
     for (key, (value, origin)) in layer {

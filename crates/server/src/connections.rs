@@ -24,6 +24,10 @@ use self::patience::Patience;
 /// After a failed accept, which mostly means that no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// What is read of a connection at once. A head that is twice as large is answered with 431: nobody needs it, and every
+/// connection may have one half read.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How long the head of a request may take. Without it, a client that sends a byte a minute keeps its place.
@@ -45,7 +49,7 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(limits.max_connections));
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_buf_size(READ_BUFFER_BYTES);
     // A client that closes its side is taken for one that has gone, and what it asked for is given up. Some only mean
     // that they have said everything, but they are rare; those who have gone are many when a server is slow, and their
     // work must not be done then.

@@ -9,7 +9,7 @@ mod venues;
 
 use std::path::Path;
 
-use rowlock_core::org::{Org, Scopes};
+use rowlock_core::org::{ApiKey, Org, Scopes};
 use rowlock_core::seat::SeatStatus;
 use rowlock_core::{Command, EventId, Name, OrgId, Outcome, Refusal, SeatId};
 use rowlock_registry::{Engine, Failure};
@@ -40,7 +40,7 @@ pub async fn ensure(
     secret: &[u8],
 ) -> Result<Demo, Fault> {
     let mut demo = match file::read(data)? {
-        Some(demo) if engine.org(demo.org_id).await.is_ok() => demo,
+        Some(demo) if has_key(engine, &demo).await => demo,
         _ => {
             make(engine).await.map_err(|failure| Fault::new(format!("the demo can't be made: {failure}")))?
         }
@@ -52,6 +52,13 @@ pub async fn ensure(
     }
     file::write(data, &demo)?;
     Ok(demo)
+}
+
+/// Whether the organization is there and its key in force.
+async fn has_key(engine: &Engine, demo: &Demo) -> bool {
+    let keys = engine.api_keys(demo.org_id).await.unwrap_or_default();
+    let is_it = |key: &ApiKey| demo.admin_key.contains(&key.id.uuid().simple().to_string());
+    keys.iter().any(|key| is_it(key) && key.revoked_at.is_none())
 }
 
 async fn make(engine: &Engine) -> Result<Demo, Failure> {

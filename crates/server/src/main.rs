@@ -33,7 +33,7 @@ fn main() -> ExitCode {
                 .and_then(|settings| reconcile::run(&settings, args)),
             Command::Dev(Dev::Up(args)) => dev::up(args),
             Command::Openapi => {
-                say(rowlock_api::openapi_json());
+                say(rowlock_api::openapi_json().trim_end());
                 Ok(ExitCode::SUCCESS)
             }
         };

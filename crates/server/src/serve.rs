@@ -79,6 +79,7 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
     )
     .map_err(|error| Fault::new(format!("the setting {} {}", setting(error.setting), error.rule)))?;
     tokio::spawn(telemetry::upkeep(metrics));
+    tokio::spawn(telemetry::lateness());
     announce(settings, &engine, &url, demo.as_ref()).await?;
 
     let limits = Limits {
@@ -88,8 +89,13 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
         drain: Duration::from_secs(settings.server.drain_seconds.into()),
     };
     let stop = async {
-        let name = signals.next().await;
-        tracing::info!(signal = name, drain_seconds = settings.server.drain_seconds, "stopping");
+        tokio::select! {
+            name = signals.next() => {
+                tracing::info!(signal = name, drain_seconds = settings.server.drain_seconds, "stopping");
+            }
+            // Whoever looks after the process starts it again; nothing that was acknowledged is lost by that.
+            () = engine.broken() => tracing::error!("stopping, because a task of the engine ended badly"),
+        }
         signals.then_exit();
         // Load balancers must see that it is not ready before connections are refused.
         api.drain();
@@ -105,6 +111,9 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
         tracing::warn!("the store did not finish in time");
     }
     tracing::info!(milliseconds = begun.elapsed().as_millis() as u64, "stopped");
+    if engine.is_broken() {
+        return Err(Fault::new("a task of the engine ended badly: the log says which, and why"));
+    }
     Ok(())
 }
 

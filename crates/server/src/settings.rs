@@ -257,10 +257,16 @@ impl Settings {
                 "must be empty when the truth is in the data folder: there is one process, and it needs no Redis",
             );
         }
+        if redis.mode != "single" && redis.urls.is_empty() {
+            return wrong(
+                "redis.urls",
+                "must be given when redis.mode is: without it there is no Redis at all",
+            );
+        }
         if redis.mode == "single" && redis.urls.len() > 1 {
             return wrong("redis.urls", "must be one when redis.mode is single");
         }
-        if redis.mode == "redlock" && !redis.urls.is_empty() && redis.urls.len() < 3 {
+        if redis.mode == "redlock" && redis.urls.len() < 3 {
             return wrong(
                 "redis.urls",
                 "must be at least three when redis.mode is redlock: a majority decides",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::time::Instant;
 
 use crate::fault::Fault;
 
@@ -15,6 +16,8 @@ const SECONDS: [f64; 17] = [
 const BATCHES: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 /// How often histograms are folded, so that they don't grow while nobody reads `/metrics`.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// How often it is looked whether this process runs when it should.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Must come before anything that makes a metric.
 pub fn start() -> Result<PrometheusHandle, Fault> {
@@ -23,6 +26,18 @@ pub fn start() -> Result<PrometheusHandle, Fault> {
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_batch_size".into()), &BATCHES))
         .and_then(PrometheusBuilder::install_recorder);
     handle.map_err(|error| Fault::new(format!("the metrics can't be set up: {error}")))
+}
+
+/// Notes how late this process does what it meant to do. A machine that is overloaded, or stops now and then, shows
+/// nowhere else: requests are timed from when they are read.
+pub async fn lateness() {
+    metrics::describe_histogram!("rowlock_late_seconds", "How much too late a timer of this node went off.");
+    let late = metrics::histogram!("rowlock_late_seconds");
+    loop {
+        let due = Instant::now() + LOOK;
+        tokio::time::sleep_until(due).await;
+        late.record(due.elapsed().as_secs_f64());
+    }
 }
 
 pub async fn upkeep(handle: PrometheusHandle) {

@@ -187,3 +187,21 @@ fn an_error_never_shows_the_secret() {
     let case = Case::new().variable("ROWLOCK__AUTH__JWT_SECRET", "hunter2");
     assert!(!case.error().contains("hunter2"));
 }
+
+#[test]
+fn a_section_that_does_not_exist_is_told_even_when_it_is_empty() {
+    let error = Case::new().file("[sevrer]\n").error();
+    assert!(error.contains("there is no setting sevrer"), "{error}");
+}
+
+#[test]
+fn a_mode_of_redis_needs_a_redis() {
+    for mode in ["cluster", "redlock", "sentinel"] {
+        let error = Case::new().flag("--redis-mode", "redis.mode", mode).error();
+        assert!(error.contains("redis.urls"), "{mode}: {error}");
+    }
+    let twice = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:1";
+    let case = Case::new().variable("ROWLOCK__STORE__TRUTH", "postgres://localhost/x");
+    let case = case.variable("ROWLOCK__REDIS__URLS", twice).flag("--redis-mode", "redis.mode", "redlock");
+    assert!(case.error().contains("must be different servers"), "{}", case.error());
+}

@@ -126,4 +126,12 @@ async fn a_lost_demo_file_is_made_again_for_the_same_events() {
     let old = Client::new(&server.url, first["admin_key"].as_str().unwrap());
     assert_eq!(old.get("anna", &path).await.unwrap().0, 401, "the old key is revoked");
     assert_eq!(Client::of(&server, data).get("anna", &path).await.unwrap().0, 200);
+
+    // The same when its key was revoked.
+    let key: uuid::Uuid = second["admin_key"].as_str().unwrap()[3..35].parse().unwrap();
+    let revoke = format!("/api/admin/keys/{key}");
+    assert_eq!(Client::of(&server, data).delete("", &revoke).await.unwrap().0, 200);
+    assert!(server.terminate().success());
+    let server = Server::start(data, &["--demo"]);
+    assert_eq!(Client::of(&server, data).get("anna", &path).await.unwrap().0, 200);
 }

@@ -90,3 +90,13 @@ fn a_client_that_reads_slowly_gets_all_of_it() {
     let took = begun.elapsed();
     assert!(took > Duration::from_millis(2 * u64::from(LIMIT)), "{read} bytes in {took:?} is not slow");
 }
+
+/// Every connection may have a head that is half read, so none may be large.
+#[test]
+fn a_large_head_is_refused() {
+    let stadium = Stadium::open(10_000);
+    let get =
+        |bytes: usize| format!("GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: {}\r\n\r\n", "a".repeat(bytes));
+    assert_eq!(stadium.first_line(&get(32 * 1024)).unwrap(), "HTTP/1.1 200 OK");
+    assert_eq!(stadium.first_line(&get(130 * 1024)).unwrap(), "HTTP/1.1 431 Re");
+}

@@ -314,3 +314,63 @@ async fn a_quiet_node_says_that_redis_is_back() {
     assert_eq!(house.metric(0, "rowlock_degraded").await, 0.0);
     assert!(support::run(&arguments).status.success());
 }
+
+/// A recorded answer claims nothing: the seat may have been given back since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_key_keeps_no_seat_from_others() {
+    let house = House::new(Warm::single(), Setup { nodes: 1, ..Setup::default() }).await;
+    let hold = json!({"event_id": house.event, "seat_ids": house.seats(&[0])});
+    let path = "/api/bookings/hold-seats";
+    let (status, held) = house.client(0).post_keyed("ann", path, hold.clone(), "once").await.unwrap();
+    assert_eq!(status, 201, "{held}");
+    let (status, _) = house.client(0).release("ann", held["hold_token"].as_str().unwrap()).await.unwrap();
+    assert_eq!(status, 200);
+    let keys = || house.redis().cli(&["KEYS", &format!("*{}*:seat:*", house.event)]).unwrap();
+    assert!(rowlock_dev::wait_until(Duration::from_secs(5), || keys().trim().is_empty()));
+    let (status, again) = house.client(0).post_keyed("ann", path, hold, "once").await.unwrap();
+    assert_eq!((status, &again["hold_token"]), (201, &held["hold_token"]), "{again}");
+    // A claim that is left would last for 5 s.
+    assert!(rowlock_dev::wait_until(Duration::from_secs(2), || keys().trim().is_empty()), "{}", keys());
+    house.held(0, "bob", &[0]).await;
+    house.assert_well().await;
+}
+
+/// Somebody has put something else in the place of the copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_another_type_is_found_and_repaired() {
+    let house = House::new(Warm::single(), Setup::default()).await;
+    house.held(0, "ann", &[0]).await;
+    house.assert_well().await;
+    for name in ["occupancy", "seat_holds", "availability"] {
+        let key = house.redis().cli(&["KEYS", &format!("*{}*:{name}", house.event)]).unwrap();
+        house.redis().cli(&["DEL", key.trim()]).unwrap();
+        house.redis().cli(&["LPUSH", key.trim(), "bad"]).unwrap();
+        let path = format!("/api/admin/events/{}/registry", house.event);
+        let (_, found) = house.client(1).get("", &path).await.unwrap();
+        assert_eq!((&found["agree"], &found["complete"]), (&json!(false), &json!(false)), "{name}: {found}");
+        let (status, repaired) =
+            house.client(1).post("", &format!("{path}/reconcile"), json!({})).await.unwrap();
+        assert_eq!((status, &repaired["copies_rebuilt"]), (200, &json!(1)), "{name}: {repaired}");
+        house.assert_well().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_not_be_repaired_is_said() {
+    let house = House::new(Warm::single(), Setup { nodes: 1, ..Setup::default() }).await;
+    house.held(0, "ann", &[0]).await;
+    house.redis().kill();
+    let path = format!("/api/admin/events/{}/registry", house.event);
+    let (status, problem) = house.client(0).post("", &format!("{path}/reconcile"), json!({})).await.unwrap();
+    assert_eq!((status, &problem["code"]), (503, &json!("unavailable")), "{problem}");
+    let output = support::run(&[
+        "reconcile",
+        "--truth",
+        &house.truth,
+        "--redis",
+        &house.redis().url(),
+        "--event",
+        &house.event,
+    ]);
+    assert!(!output.status.success(), "{}", support::stdout(&output));
+}
