@@ -218,6 +218,9 @@ async fn agree(world: &Arc<World>, events: &[EventInfo], when: &str) {
     }
 }
 
+/// How long after a release the seat can be had through every other node, with or without Redis.
+const FREE_EVERYWHERE: Duration = Duration::from_secs(1);
+
 /// L: what a node shows as free can be had through it.
 async fn probe(world: &Arc<World>, events: &[EventInfo]) {
     for node in 0..world.plan.nodes {
@@ -259,6 +262,7 @@ async fn probe_seat(world: &Arc<World>, node: usize, org: OrgId, event: EventId,
             let operation = world.next_operation();
             let request = workload::release(org, user, outcome.hold.id, &format!("op{operation}.0"));
             world.ask(node, operation, request, ANSWER_WITHIN).await;
+            sleep(FREE_EVERYWHERE).await;
         }
         other => {
             let free = format!("seat {ordinal} of {event} is shown free at node {node}");
