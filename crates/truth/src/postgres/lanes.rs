@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowlock_core::{AreaId, EventId, Refusal, Request, SeatId};
 use rustc_hash::FxHashMap;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
@@ -39,7 +39,7 @@ pub(super) struct Lanes {
     target: Target,
     clock: Arc<DatabaseClock>,
     free: Mutex<Vec<Session>>,
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
     safeguards: Safeguards,
     /// Set while the warm tier is away: then nobody sorts out who comes first before rows are locked.
     degraded: AtomicBool,
@@ -51,7 +51,7 @@ impl Lanes {
             target,
             clock,
             free: Mutex::default(),
-            permits: Arc::new(Semaphore::new(lanes)),
+            permits: Arc::new(Permits { free: Semaphore::new(lanes), owed: AtomicUsize::new(0) }),
             safeguards,
             degraded: AtomicBool::new(false),
         }
@@ -76,7 +76,7 @@ impl Lanes {
 
     async fn commit_portion(&self, batch: &[Request]) -> Results {
         let acquired = tokio::time::timeout(ACQUIRE_TIMEOUT, self.permits.acquire()).await;
-        let Ok(Ok(_permit)) = acquired else {
+        let Ok(Some(_permit)) = acquired else {
             let busy = Failure::Unavailable("all connections to Postgres are busy".into());
             return batch.iter().map(|_| Err(busy.clone())).collect();
         };
@@ -251,16 +251,13 @@ impl Lanes {
     /// the standby away, each batch would otherwise leave one behind, until Postgres has none left for anybody.
     fn set_aside(&self, session: Session) {
         let permits = Arc::clone(&self.permits);
+        permits.owed.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
-            // The batch itself still has its permit, so this one gets the next that comes free.
-            let place = async {
-                let _permit = permits.acquire().await;
-                std::future::pending().await
-            };
             // Answered behind the COMMIT, or not at all.
-            tokio::select! {
-                _ = session.simple("") => {}
-                () = place => {}
+            let _ = session.simple("").await;
+            drop(session);
+            if !permits.pay() {
+                permits.free.add_permits(1);
             }
         });
     }
@@ -367,15 +364,50 @@ impl Lanes {
 
     fn give_back(&self, mut session: Session) {
         session.trim();
-        if !session.client.is_closed() && !self.permits.is_closed() {
+        if !session.client.is_closed() && !self.permits.free.is_closed() {
             self.free.lock().push(session);
         }
     }
 
     /// Takes no more batches and lets the connections go.
     pub fn close(&self) {
-        self.permits.close();
+        self.permits.free.close();
         self.free.lock().clear();
+    }
+}
+
+/// How many connections may write at a time.
+struct Permits {
+    free: Semaphore,
+    /// Connections that were set aside and have no permit yet. They take those of the batches that end next, before anybody
+    /// who waits: the first is their own.
+    owed: AtomicUsize,
+}
+
+impl Permits {
+    async fn acquire(&self) -> Option<Permit<'_>> {
+        let permit = self.free.acquire().await.ok()?;
+        Some(Permit { permits: self, permit: Some(permit) })
+    }
+
+    /// Whether there was a connection without a permit, which now has one or needs none.
+    fn pay(&self) -> bool {
+        self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(1)).is_ok()
+    }
+}
+
+struct Permit<'a> {
+    permits: &'a Permits,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.permits.pay()
+            && let Some(permit) = self.permit.take()
+        {
+            permit.forget();
+        }
     }
 }
 
