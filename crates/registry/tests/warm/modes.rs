@@ -33,7 +33,7 @@ async fn a_cluster_serves_events_of_every_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_goes_on_after_a_failover_even_if_a_claim_is_lost() {
     let servers = Servers::cluster(1);
-    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let warm = Warm::connect(watchful(&servers)).await.unwrap();
     let Servers::Cluster(cluster) = &servers else { unreachable!() };
     claimed(claim(&warm, "ada", &[1]).await);
     let nodes = cluster.nodes();
@@ -53,7 +53,7 @@ async fn a_cluster_goes_on_after_a_failover_even_if_a_claim_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_lead_to_the_master_and_to_its_successor() {
     let servers = Servers::sentinels();
-    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let warm = Warm::connect(watchful(&servers)).await.unwrap();
     let Servers::Sentinels(sentinels) = &servers else { unreachable!() };
     assert_eq!(rush(&warm, event(), 1, 200).await, (1, 199));
     let [master, replica] = sentinels.servers();
@@ -69,7 +69,7 @@ async fn sentinels_lead_to_the_master_and_to_its_successor() {
 #[tokio::test]
 async fn a_master_that_became_a_replica_is_left() {
     let servers = Servers::sentinels();
-    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let warm = Warm::connect(watchful(&servers)).await.unwrap();
     let Servers::Sentinels(sentinels) = &servers else { unreachable!() };
     claimed(claim(&warm, "ada", &[1]).await);
     let [_, second] = sentinels.servers();

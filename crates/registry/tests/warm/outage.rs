@@ -13,7 +13,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 #[tokio::test]
 async fn a_killed_server_is_noticed_after_five_calls_and_found_again_by_a_probe() {
     let servers = Servers::one();
-    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let warm = Warm::connect(watchful(&servers)).await.unwrap();
     let mut closings = warm.closings();
     claimed(claim(&warm, "ada", &[1]).await);
     servers.redis().kill();

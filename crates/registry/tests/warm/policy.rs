@@ -38,7 +38,7 @@ async fn where_config_is_forbidden_info_is_asked() {
 async fn a_server_that_comes_later_is_checked_then() {
     let servers = Servers::One(Redis::start_with(&["maxmemory-policy allkeys-lru"]).unwrap());
     servers.redis().kill();
-    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let warm = Warm::connect(watchful(&servers)).await.unwrap();
     assert_eq!(warm.states()[0].1, BreakerState::Open);
     let mut closings = warm.closings();
     servers.redis().start_again().unwrap();

@@ -56,7 +56,7 @@ async fn a_minority_is_not_enough_and_is_given_back() {
 async fn with_one_of_three_killed_nothing_changes() {
     for dead in 0..3 {
         let servers = Servers::redlock();
-        let warm = Warm::connect(hasty(&servers)).await.unwrap();
+        let warm = Warm::connect(watchful(&servers)).await.unwrap();
         all(&servers)[dead].kill();
         for ordinal in 0..5 {
             claimed(claim(&warm, "ada", &[ordinal]).await);
@@ -99,7 +99,7 @@ async fn a_paused_server_costs_a_few_time_outs_and_then_nothing() {
 #[tokio::test]
 async fn with_two_of_three_killed_nobody_is_refused_by_redis() {
     let servers = Servers::redlock();
-    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let warm = Warm::connect(watchful(&servers)).await.unwrap();
     let receipt = claimed(claim(&warm, "eve", &[2]).await);
     all(&servers)[1].kill();
     all(&servers)[2].kill();
@@ -118,7 +118,7 @@ async fn with_two_of_three_killed_nobody_is_refused_by_redis() {
 #[tokio::test]
 async fn commits_are_followed_with_one_of_three_dead() {
     let servers = Servers::redlock();
-    let warm = Warm::connect(hasty(&servers)).await.unwrap();
+    let warm = Warm::connect(watchful(&servers)).await.unwrap();
     let mut book = Book::new().await;
     book.apply(&warm, &book.facts).await;
     all(&servers)[0].kill();

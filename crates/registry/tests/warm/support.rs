@@ -75,14 +75,20 @@ pub async fn one() -> (Servers, Warm) {
     (servers, warm)
 }
 
-/// Options for outages: short limits, so that the test is short.
+/// For servers that are killed: looks soon whether they are back.
+pub fn watchful(servers: &Servers) -> WarmOptions {
+    let breaker = BreakerOptions { probe_after: Duration::from_millis(300), ..BreakerOptions::default() };
+    WarmOptions { breaker, ..servers.options() }
+}
+
+/// For servers that are paused: does not wait long for them. A busy machine may be as slow as that, so who must get an answer
+/// is not hasty.
 pub fn hasty(servers: &Servers) -> WarmOptions {
     WarmOptions {
         call_timeout: Duration::from_millis(200),
         bulk_timeout: Duration::from_millis(500),
         connect_timeout: Duration::from_millis(500),
-        breaker: BreakerOptions { probe_after: Duration::from_millis(300), ..BreakerOptions::default() },
-        ..servers.options()
+        ..watchful(servers)
     }
 }
 

@@ -68,7 +68,7 @@ async fn sentinels_speak_it_and_lead_to_servers_that_do() {
     let nobody = Warm::connect(options(&servers, urls.clone(), None)).await.unwrap();
     assert!(!nobody.is_up(), "nobody vouches for the certificate");
     let with_tls = options(&servers, urls, Some(&certificate.file));
-    let warm = Warm::connect(WarmOptions { breaker: hasty(&servers).breaker, ..with_tls }).await.unwrap();
+    let warm = Warm::connect(WarmOptions { breaker: watchful(&servers).breaker, ..with_tls }).await.unwrap();
     assert!(warm.is_up());
     assert_eq!(rush(&warm, event(), 1, 50).await, (1, 49));
     let [master, replica] = sentinels.servers();
