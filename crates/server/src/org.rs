@@ -22,7 +22,7 @@ const IN_USE: &str =
 pub fn create(settings: &Settings, args: &OrgCreate) -> Result<ExitCode, Fault> {
     let name = Name::new(&args.name).map_err(|rule| Fault::new(format!("the name of the org {rule}")))?;
     let (org, key, text) = store::block_on(async {
-        let engine = store::engine(settings, IN_USE).await?;
+        let engine = store::engine(settings, store::open(settings, IN_USE).await?).await?;
         let made = create_with_key(&engine, name, args.operator).await;
         engine.stop().await;
         made.map_err(|failure| Fault::new(format!("the org can't be made: {failure}")))

@@ -10,8 +10,8 @@ use rowlock_registry::{Engine, Failure};
 use crate::cli::Reconcile;
 use crate::fault::Fault;
 use crate::output::say;
-use crate::settings::Settings;
-use crate::{store, verify};
+use crate::settings::{Server, Settings};
+use crate::{logging, store, verify};
 
 const PAGE: usize = 500;
 
@@ -21,8 +21,10 @@ pub fn run(settings: &Settings, args: &Reconcile) -> Result<ExitCode, Fault> {
             "there is nothing to reconcile without a Redis: name it with --redis (and --truth)",
         ));
     }
+    // Why Redis can't be reached is said there.
+    logging::start(&Server { log_level: "warn".into(), ..settings.server.clone() });
     let (events, repairs) = store::block_on(async {
-        let engine = store::engine(settings, "").await?;
+        let engine = store::engine(settings, store::existing(settings).await?).await?;
         let bar = verify::bar();
         let done = reconcile(&engine, args.event, &bar).await;
         bar.finish_and_clear();

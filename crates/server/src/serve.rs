@@ -41,7 +41,8 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
     let mut signals = Signals::listen()?;
     let data = Path::new(&settings.server.data);
     let metrics = telemetry::start()?;
-    let engine = store::engine(settings, "Stop that one first, or choose another folder with --data").await?;
+    let in_use = "Stop that one first, or choose another folder with --data";
+    let engine = store::engine(settings, store::open(settings, in_use).await?).await?;
     let signing = secret::signing_secret(settings, data)?;
     if settings.postgres().is_some()
         && settings.auth.jwt_secret.is_empty()

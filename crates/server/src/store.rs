@@ -14,11 +14,11 @@ use crate::fault::Fault;
 use crate::files;
 use crate::settings::Settings;
 
-/// An engine on the truth. `in_use` is what to do when another process has the data folder.
-pub async fn engine(settings: &Settings, in_use: &str) -> Result<Engine, Fault> {
+/// The truth, made if need be. `in_use` is what to do when another process has the data folder.
+pub async fn open(settings: &Settings, in_use: &str) -> Result<Arc<dyn Truth>, Fault> {
     let data = Path::new(&settings.server.data);
     files::prepare_folder(data)?;
-    let truth: Arc<dyn Truth> = match settings.postgres() {
+    Ok(match settings.postgres() {
         Some(options) => {
             Arc::new(PostgresTruth::open(options).await.map_err(|error| Fault::new(error.to_string()))?)
         }
@@ -29,7 +29,11 @@ pub async fn engine(settings: &Settings, in_use: &str) -> Result<Engine, Fault> 
             });
             Arc::new(opened?)
         }
-    };
+    })
+}
+
+/// An engine on the truth.
+pub async fn engine(settings: &Settings, truth: Arc<dyn Truth>) -> Result<Engine, Fault> {
     let warm = match settings.warm() {
         Some(options) => Some(Warm::connect(options).await.map_err(|error| Fault::new(error.to_string()))?),
         None => None,
@@ -39,8 +43,9 @@ pub async fn engine(settings: &Settings, in_use: &str) -> Result<Engine, Fault> 
         .map_err(|failure| Fault::new(format!("the engine can't be started: {failure}")))
 }
 
-/// The truth for reading, which works while a server runs.
-pub async fn read_only(settings: &Settings) -> Result<Arc<dyn Truth>, Fault> {
+/// The truth as it is: nothing is made or changed in it to open it. The embedded one is for reading only, which works while a
+/// server runs.
+pub async fn existing(settings: &Settings) -> Result<Arc<dyn Truth>, Fault> {
     match settings.postgres() {
         Some(options) => {
             let truth = PostgresTruth::open_existing(options).await;

@@ -17,7 +17,7 @@ const VIOLATED: u8 = 1;
 pub fn run(settings: &Settings) -> Result<ExitCode, Fault> {
     let bar = bar();
     let report = store::block_on(async {
-        let truth = store::read_only(settings).await?;
+        let truth = store::existing(settings).await?;
         Ok(truth.verify(progress(&bar)).await)
     })??;
     bar.finish_and_clear();

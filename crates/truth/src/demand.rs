@@ -31,9 +31,9 @@ pub(crate) struct Wanted {
 
 /// The blocks of a batch. Seats that its commands name may be some of those that are loaded as free ones, and be gone
 /// when a later command would choose them: they are loaded in addition.
-pub(crate) fn blocks(batch: &[Request]) -> Vec<Wanted> {
+pub(crate) fn blocks<'r>(batch: impl IntoIterator<Item = &'r Request> + Clone) -> Vec<Wanted> {
     let mut wanted: BTreeMap<(EventId, BlockId), u32> = BTreeMap::new();
-    for places in batch.iter().filter_map(|request| request.command.places()) {
+    for places in batch.clone().into_iter().filter_map(|request| request.command.places()) {
         for (block, quantity) in &places.blocks {
             let seats = wanted.entry((places.event, *block)).or_insert(LOOK_AROUND);
             *seats = seats.saturating_add(*quantity);

@@ -470,6 +470,27 @@ async fn waiting_for_a_standby_does_not_use_up_the_connections() {
     assert_eq!(backend.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"), "1");
 }
 
+/// Postgres is there and does not let the node in: nobody's command is to blame, so a batch is not taken apart for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_may_not_log_in_says_so_at_once() {
+    let backend = PostgresBackend::new();
+    backend.sql("CREATE ROLE shop LOGIN SUPERUSER");
+    let url = format!("postgres://shop@{}/postgres", backend.server.address());
+    let options = PostgresOptions { url, ..backend.options() };
+    let stage =
+        Stage::new(Arc::new(PostgresTruth::open(options).await.expect("a truth")), Setup::default()).await;
+    backend.sql("ALTER ROLE shop NOLOGIN");
+    backend.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'shop'");
+    let batch = || (0..20).map(|seat| stage.hold(&format!("buyer-{seat}"), &[seat])).collect();
+    for answer in stage.truth.commit(batch()).await {
+        let Err(Failure::Unavailable(why)) = answer else { panic!("{answer:?}") };
+        assert!(why.contains("not permitted to log in"), "{why}");
+    }
+    backend.sql("ALTER ROLE shop LOGIN");
+    assert!(stage.truth.commit(batch()).await.iter().all(Result::is_ok));
+    stage.assert_clean().await;
+}
+
 /// Whatever the role or the database has as its default.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_default_isolation_changes_nothing() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rowlock_dev::postgres::Postgres;
+use rowlock_dev::redis::Redis;
 use rowlock_dev::wait_until;
 
 use crate::house::{House, Setup, Warm};
@@ -267,4 +268,27 @@ async fn behind_a_pooler_that_shares_by_transaction() {
 fn open_to_all(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+/// Who wants to look, or to repair Redis, makes no tables: they would be in the way of a restore.
+#[test]
+fn what_does_not_serve_makes_no_tables() {
+    let (postgres, redis) = (Postgres::start().unwrap(), Redis::start().unwrap());
+    let looking = ["verify", "--truth", &postgres.url()].map(str::to_owned).to_vec();
+    let repairing =
+        ["reconcile", "--truth", &postgres.url(), "--redis", &redis.url()].map(str::to_owned).to_vec();
+    for arguments in [looking, repairing] {
+        let output = support::run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{}", support::stdout(&output));
+        assert!(support::stderr(&output).contains("rowlock migrate"), "{}", support::stderr(&output));
+    }
+    assert_eq!(postgres.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").unwrap(), "0");
+
+    // Tables of another role, as a restore by an administrator leaves them, are there and can't be read.
+    assert!(support::run(&["migrate", "--truth", &postgres.url()]).status.success());
+    postgres.sql("CREATE ROLE stranger LOGIN").unwrap();
+    let url = format!("postgres://stranger@{}/postgres", postgres.address());
+    let output = support::run(&["verify", "--truth", &url]);
+    assert_eq!(output.status.code(), Some(2), "{}", support::stdout(&output));
+    assert!(support::stderr(&output).contains("permission denied"), "{}", support::stderr(&output));
 }

@@ -309,6 +309,7 @@ async fn a_quiet_node_says_that_redis_is_back() {
     let output = support::run(&arguments);
     assert_eq!(output.status.code(), Some(2), "{}", support::stdout(&output));
     assert!(support::stderr(&output).contains("can't be reached"), "{}", support::stderr(&output));
+    assert!(support::stderr(&output).contains("refused"), "and why: {}", support::stderr(&output));
     house.redis().start_again().unwrap();
     house.until(0, Duration::from_secs(15), "/readyz?verbose", is_degraded(false)).await;
     assert_eq!(house.metric(0, "rowlock_degraded").await, 0.0);

@@ -66,6 +66,8 @@ pub enum PostgresError {
         "the tables are of an older version of rowlock (schema {found}, this one needs {known}): run `rowlock migrate`"
     )]
     OlderSchema { found: i32, known: i32 },
+    #[error("the tables can't be read: {0}")]
+    Tables(String),
     #[error("the tables can't be made: {0}")]
     Migration(String),
 }
@@ -94,8 +96,11 @@ impl Target {
     pub fn new(url: &str, ca_file: Option<&PathBuf>) -> Result<Self, PostgresError> {
         // The URL may have a password in it: errors must not repeat it.
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            let why =
+            let mut why =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            if why.contains("sslmode") {
+                why += ": it is disable, prefer, or require, which checks the certificate and the name";
+            }
             PostgresError::Address(why)
         })?;
         if config.get_hosts().is_empty() {

@@ -90,6 +90,9 @@ impl StoreError {
         self.code().is_some_and(|code| {
             *code == SqlState::LOCK_NOT_AVAILABLE
                 || *code == SqlState::QUERY_CANCELED
+                // Somebody is restoring the tables, or has made them for another role.
+                || *code == SqlState::UNDEFINED_TABLE
+                || *code == SqlState::INSUFFICIENT_PRIVILEGE
                 // Out of connections, memory or disk.
                 || code.code().starts_with("53")
         })

@@ -28,8 +28,10 @@ const MAX_STALE_RETRIES: usize = 4;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it is tried to find out what became of a batch.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a batch is taken apart for those who want none of the rows that somebody keeps locked.
-const APART_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a batch is taken apart. All others of the lane wait meanwhile.
+const APART_TIMEOUT: Duration = Duration::from_secs(4);
+/// The same when somebody keeps a row locked, for those who want none of it: that has been waited for already.
+const APART_FROM_LOCKED_TIMEOUT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// When a seat that somebody has locked is tried again, in degraded mode.
 const LOCKED_RETRIES: [Duration; 3] =
@@ -172,7 +174,7 @@ impl Lanes {
         tracing::warn!(why = %why.failure(), commands = batch.len(), "committing a batch in parts");
         let mut answers: Vec<Option<Result<Committed, Failure>>> = (0..batch.len()).map(|_| None).collect();
         let mut parts = VecDeque::new();
-        let mut until = None;
+        let mut until = Instant::now() + APART_TIMEOUT;
         let mut failed = Some(((0..batch.len()).collect::<Vec<usize>>(), why));
         loop {
             match failed.take() {
@@ -180,7 +182,7 @@ impl Lanes {
                 Some((part, why)) if part.len() > 1 && why.is_lock_timeout() => {
                     // It was waited for once. From now on it is the others who wait, so who wants the same goes last.
                     waiting = Waiting::Briefly;
-                    until.get_or_insert_with(|| Instant::now() + APART_TIMEOUT);
+                    until = until.min(Instant::now() + APART_FROM_LOCKED_TIMEOUT);
                     parts.extend(by_rows(batch, part));
                 }
                 Some((mut part, why)) if part.len() > 1 && why.is_about_some() => {
@@ -199,7 +201,9 @@ impl Lanes {
                 }
             }
             let Some(part) = parts.pop_front() else { break };
-            if until.is_some_and(|until| Instant::now() >= until) {
+            if Instant::now() >= until {
+                let late = || Some(Err(Failure::Unavailable("it could not be committed in time".into())));
+                part.into_iter().chain(parts.into_iter().flatten()).for_each(|i| answers[i] = late());
                 break;
             }
             let some: Vec<Request> = part.iter().map(|i| batch[*i].clone()).collect();
@@ -225,7 +229,7 @@ impl Lanes {
         if matches!(&tried, Err(Failed::Nothing(error)) if error.is_disconnect()) {
             // A connection that was idle while Postgres was restarted is found out by using it. Nothing was sent that
             // could have had an effect, so a new one may try the same.
-            session = Session::connect(&self.target).await?;
+            session = self.connect().await?;
             tried = commit::attempt(&mut session, batch, waiting, self.safeguards).await;
         }
         if let Err(Failed::Unknown(unknown)) = tried {
@@ -357,9 +361,14 @@ impl Lanes {
             match idle {
                 Some(session) if session.client.is_closed() => {}
                 Some(session) => return Ok(session),
-                None => return Session::connect(&self.target).await,
+                None => return self.connect().await,
             }
         }
+    }
+
+    /// Whatever Postgres says to that (a password that was changed, too many of us), no command is to blame.
+    async fn connect(&self) -> Stored<Session> {
+        Session::connect(&self.target).await.map_err(|error| StoreError::NoConnection(error.to_string()))
     }
 
     fn give_back(&self, mut session: Session) {

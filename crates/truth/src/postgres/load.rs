@@ -97,6 +97,9 @@ pub(super) async fn plan(session: &mut Session, batch: &[Request], waiting: Wait
         }
         for request in batch {
             let Command::Release { hold, seats, .. } = &request.command else { continue };
+            if !plan.holds.contains(hold) {
+                continue;
+            }
             let held = rows.iter().find(|row| codec::uuid(row, 0).is_ok_and(|id| id == hold.uuid()));
             let key = held.map(codec::event_key_of_hold).transpose()?;
             let event = key.and_then(|key| session.events.by_key(key)).map(|row| row.event.id);
@@ -155,7 +158,7 @@ pub(super) async fn load(
     let carts = Carts::new(plan);
     let usage: (Vec<i64>, Vec<&str>) = plan.users.iter().map(|(event, user)| (*event, user.as_str())).unzip();
     let keys = Keys::new(batch);
-    let any = blocks::Columns::new(session, &demand::blocks(batch));
+    let any = blocks::Columns::of(session, batch);
 
     // All of it in one message to the server.
     let (_, _, _, seats, chosen, areas, held, booked, records, used, clock) = try_join!(
@@ -211,6 +214,10 @@ pub(super) async fn load(
     }
     if complete(session, &mut loaded, batch, plan).await? {
         blocks::load_spots(session, &mut loaded, batch).await?;
+        if waiting == Waiting::Briefly {
+            // All that could be locked by somebody for long is locked. What is left is the queue of those who commit.
+            session.simple("SET LOCAL lock_timeout TO DEFAULT").await?;
+        }
         Ok(Attempt::Loaded(Box::new(loaded)))
     } else {
         Ok(Attempt::Again)

@@ -1,8 +1,10 @@
 //! The tables, made and changed under a lock that all nodes share.
 
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use super::connect::PostgresError;
+use super::fault::StoreError;
 
 const MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_first.sql")];
 
@@ -11,9 +13,7 @@ const LOCK: i64 = 0x526f_776c_6f63_6b21;
 
 /// Brings the tables up to date. Returns how many migrations it ran.
 pub(super) async fn migrate(client: &mut Client) -> Result<usize, PostgresError> {
-    let failed = |error: tokio_postgres::Error| {
-        PostgresError::Migration(super::fault::StoreError::from(error).to_string())
-    };
+    let failed = |error: tokio_postgres::Error| PostgresError::Migration(StoreError::from(error).to_string());
     let transaction = client.transaction().await.map_err(failed)?;
     // Another node's migration may take its time, and this session's limits are made for holds.
     transaction
@@ -50,7 +50,10 @@ async fn version(client: &impl tokio_postgres::GenericClient) -> Result<i32, tok
 /// For those who only read: the tables must be of this version already.
 pub(super) async fn check(client: &Client) -> Result<(), PostgresError> {
     let known = MIGRATIONS.len() as i32;
-    let found = version(client).await.unwrap_or(0);
+    let found = match version(client).await {
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => 0,
+        found => found.map_err(|error| PostgresError::Tables(StoreError::from(error).to_string()))?,
+    };
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Less => Err(PostgresError::OlderSchema { found, known }),

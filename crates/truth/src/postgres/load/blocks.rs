@@ -16,6 +16,15 @@ use super::{Loaded, Plan, StoreError, Stored, codec, seat_id, sql};
 use crate::demand::{self, Wanted};
 use crate::postgres::session::Session;
 
+/// The blocks of a batch that are of its own organizations. Seats of others must not be locked for who only names them.
+fn wanted(session: &Session, batch: &[Request]) -> Vec<Wanted> {
+    let is_own = |request: &&Request| {
+        let event = request.command.event().and_then(|event| session.events.get(event));
+        event.is_some_and(|(_, row)| row.event.org == request.org)
+    };
+    demand::blocks(batch.iter().filter(is_own))
+}
+
 /// Blocks as columns.
 pub(super) struct Columns {
     pub blocks: Vec<Uuid>,
@@ -24,7 +33,11 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub fn new(session: &Session, wanted: &[Wanted]) -> Self {
+    pub fn of(session: &Session, batch: &[Request]) -> Self {
+        Self::new(session, &wanted(session, batch))
+    }
+
+    fn new(session: &Session, wanted: &[Wanted]) -> Self {
         let mut columns = Self { blocks: Vec::new(), events: Vec::new(), seats: Vec::new() };
         for wanted in wanted {
             if let Some(key) = session.events.key(wanted.event) {
@@ -43,7 +56,7 @@ impl Columns {
 
 /// Plans to wait for the seats that are free as far as can be seen without a lock.
 pub(super) async fn plan(session: &Session, batch: &[Request], plan: &mut Plan) -> Stored<()> {
-    for row in free(session, &demand::blocks(batch)).await? {
+    for row in free(session, &wanted(session, batch)).await? {
         plan.seats.insert(row.try_get(0)?);
     }
     Ok(())
@@ -76,7 +89,7 @@ pub(super) fn load(session: &Session, slice: &mut Slice, rows: &[Row]) -> Stored
 /// Where the seats are that the batch may take or has in its carts. After all rows are loaded: whether a seat can be had
 /// is seen from its row.
 pub(super) async fn load_spots(session: &Session, loaded: &mut Loaded, batch: &[Request]) -> Stored<()> {
-    let wanted = demand::blocks(batch);
+    let wanted = wanted(session, batch);
     if wanted.is_empty() {
         return Ok(());
     }
@@ -123,7 +136,7 @@ pub(in crate::postgres) async fn doubt(
     if refused.is_empty() {
         return Ok(());
     }
-    let mut wanted = demand::blocks(batch);
+    let mut wanted = wanted(session, batch);
     wanted.retain(|wanted| refused.contains(&wanted.block));
     // One more than there are in the slice: if they are all in it, there are no others.
     let loaded = u32::try_from(slice.seats().count()).unwrap_or(u32::MAX);
