@@ -329,6 +329,10 @@ async fn write_missing(engine: &Engine, view: &View) -> Result<bool, Unavailable
     let Some(warm) = engine.warm().filter(|_| missing) else { return Ok(false) };
     let event = &view.truth.row.event;
     if save(warm, event.org, &view.truth, engine.now()).await.is_err() {
+        if view.warm_is_known {
+            // It changes faster than it can be read or written. What is there may well be right.
+            return Err(Unavailable);
+        }
         // Somebody may have put something else in its place.
         warm.forget(event.org, event.id).await?;
         save(warm, event.org, &view.truth, engine.now()).await?;

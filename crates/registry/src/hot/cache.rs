@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use metrics::{Counter, counter, describe_counter};
 use parking_lot::{Mutex, RwLock};
@@ -69,6 +69,8 @@ struct Slot {
     last_use: AtomicU64,
     /// In seats. The least until it is loaded.
     weight: AtomicU64,
+    /// Who waits for it to be loaded.
+    waiting: AtomicUsize,
 }
 
 impl Slot {
@@ -78,17 +80,24 @@ impl Slot {
     }
 }
 
-/// Lets the slot go when whoever waited for the event goes away before it is loaded: it may not even exist.
-struct Forget<'h> {
+/// Lets the slot go when the last who waited for the event goes away before it is loaded: it may not even exist.
+struct Waiter<'h> {
     hot: &'h HotTier,
     id: EventId,
     slot: &'h Arc<Slot>,
 }
 
-impl Drop for Forget<'_> {
+impl<'h> Waiter<'h> {
+    fn new(hot: &'h HotTier, id: EventId, slot: &'h Arc<Slot>) -> Self {
+        slot.waiting.fetch_add(1, Ordering::Relaxed);
+        Self { hot, id, slot }
+    }
+}
+
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        // The map has it, and whoever leaves. Others who wait go on loading it.
-        if self.slot.ready.get().is_none() && Arc::strong_count(self.slot) <= 2 {
+        let is_last = self.slot.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
+        if is_last && self.slot.ready.get().is_none() {
             self.hot.forget(self.id, self.slot);
         }
     }
@@ -126,7 +135,7 @@ impl HotTier {
             self.hits.hot.increment(1);
             return Ok(Some(Arc::clone(event)));
         }
-        let _unless_loaded = Forget { hot: self, id, slot: &slot };
+        let _waiter = Waiter::new(self, id, &slot);
         // Boxed, because every request asks and hardly one of them loads: the others need not carry room for it.
         let loaded = Box::pin(slot.ready.get_or_try_init(|| self.load(id, &slot))).await;
         match loaded {
@@ -320,6 +329,7 @@ impl HotTier {
                 stage: Mutex::new(Stage::Loading(Vec::new())),
                 last_use: AtomicU64::new(self.uses.load(Ordering::Relaxed)),
                 weight: AtomicU64::new(LEAST_WEIGHT),
+                waiting: AtomicUsize::new(0),
             })
         });
         let slot = Arc::clone(slot);
