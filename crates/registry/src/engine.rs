@@ -242,6 +242,7 @@ impl Engine {
             None => self.claim_and_submit(request).await,
         };
         match &result {
+            Ok(_) if is_hold => self.inner.metrics.success.increment(1),
             Err(Failure::Refused(
                 Refusal::SeatsTaken { .. } | Refusal::BlockFull { .. } | Refusal::AreaFull { .. },
             )) if is_hold => {

@@ -38,7 +38,10 @@ pub struct Metrics {
 impl Metrics {
     pub fn new() -> Self {
         describe_counter!("rowlock_hold_attempts_total", "Requests to hold places.");
-        describe_counter!("rowlock_hold_success_total", "Holds made or grown.");
+        describe_counter!(
+            "rowlock_hold_success_total",
+            "Requests to hold places that were granted, also those that changed nothing."
+        );
         describe_counter!("rowlock_hold_conflicts_total", "Holds refused because the places were taken.");
         describe_counter!(
             "rowlock_hold_early_conflicts_total",
@@ -114,7 +117,6 @@ impl Metrics {
     /// Counts a committed fact.
     pub fn count(&self, fact: &Fact) {
         match fact {
-            Fact::HoldCreated(_) | Fact::HoldGrew(_) => self.success.increment(1),
             Fact::HoldExpired(_) => self.expired.increment(1),
             Fact::HoldExtended(_) => self.extended.increment(1),
             Fact::HoldConfirmed(_) => self.converted.increment(1),

@@ -10,6 +10,8 @@ async fn metrics_are_by_route_and_never_by_id() {
     let server = Server::start_with(|options| options.metrics = Some(prometheus)).await;
     let event = server.event().await;
     server.hold(&event, "wilhelmina", &[0]).await;
+    let again = server.post("/api/bookings/hold-seats", event.wish(&[0]));
+    again.with(&server.buyer("wilhelmina")).send().await.expect(200);
     server.get("/nowhere").send().await.refused(404, "unknown_route");
     // The truth is asked what it survives when the engine starts.
     server.get("/readyz").send().await.expect(200);
@@ -21,6 +23,9 @@ async fn metrics_are_by_route_and_never_by_id() {
     assert!(text.contains("route=\"unknown\",method=\"GET\",status=\"4xx\""), "{text}");
     assert!(text.contains("\nrowlock_truth_durability 1\n"), "{text}");
     assert!(text.contains("\nrowlock_hot_events 1\n"), "{text}");
+    // Who holds again what they hold has succeeded too.
+    assert!(text.contains("\nrowlock_hold_attempts_total 2\n"), "{text}");
+    assert!(text.contains("\nrowlock_hold_success_total 2\n"), "{text}");
     assert!(!text.contains(&event.id) && !text.contains("wilhelmina"), "{text}");
 }
 
