@@ -77,3 +77,15 @@ fn a_folder_without_data_is_an_error_and_stays_as_it_is() {
     assert!(!absent.exists());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// What can't be looked at breaks no promise.
+#[test]
+fn a_file_that_is_no_store_is_an_error_and_no_violation() {
+    for content in ["", "hello, I am no database"] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("rowlock.sqlite"), content).unwrap();
+        let output = run(&["verify", "--data", text(folder.path())]);
+        assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+        assert!(!stdout(&output).contains("violation"), "{}", stdout(&output));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ pub enum OpenError {
     OldSqlite { found: &'static str },
     #[error("the data was written by a newer version of rowlock (schema {found}, this one knows {known})")]
     NewerSchema { found: usize, known: usize },
+    #[error(
+        "the data was written by an older version of rowlock (schema {found}, this one needs {known}): start the server once"
+    )]
+    OlderSchema { found: usize, known: usize },
     #[error("the database can't be opened: {0}")]
     Database(#[from] rusqlite::Error),
 }
@@ -71,7 +76,21 @@ impl Folder {
 
     pub fn existing(dir: &Path) -> Result<Self, OpenError> {
         let folder = Self { path: dir.to_owned(), _lock: None };
-        if folder.file().is_file() { Ok(folder) } else { Err(OpenError::Missing { path: dir.to_owned() }) }
+        match folder.file().metadata() {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(OpenError::Missing { path: dir.to_owned() });
+            }
+            Err(source) => return Err(OpenError::Folder { path: dir.to_owned(), source }),
+        }
+        let db = folder.connect_reader()?;
+        let known = MIGRATIONS.len();
+        match db.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0))? {
+            0 => Err(OpenError::Missing { path: dir.to_owned() }),
+            found if found > known => Err(OpenError::NewerSchema { found, known }),
+            found if found < known => Err(OpenError::OlderSchema { found, known }),
+            _ => Ok(folder),
+        }
     }
 
     pub fn file(&self) -> PathBuf {
@@ -83,6 +102,7 @@ impl Folder {
         if self.has_lost_its_file() {
             return Err(OpenError::Lost { path: self.file() });
         }
+        self.make_file().map_err(|source| OpenError::Folder { path: self.path.clone(), source })?;
         let mut db = Connection::open(self.file())?;
         db.busy_timeout(Duration::from_secs(10))?;
         db.pragma_update(None, "journal_mode", "WAL")?;
@@ -91,6 +111,14 @@ impl Folder {
         // The last to close the file copies the log and removes it.
         drop(db);
         self.make_log().map_err(|source| OpenError::Folder { path: self.path.clone(), source })
+    }
+
+    /// Names and payments are nobody else's business, whoever may look into the folder. SQLite gives the log the mode of the file.
+    fn make_file(&self) -> io::Result<()> {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.file()) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Whether there is a log with something in it and no file that it belongs to. SQLite would begin anew and overwrite it.
@@ -121,7 +149,8 @@ impl Folder {
             log.sync_all()
         };
         // Half a log on a full disk is in everybody's way.
-        File::create(&path).and_then(write).inspect_err(|_| drop(std::fs::remove_file(&path)))
+        let create = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        create.and_then(write).inspect_err(|_| drop(std::fs::remove_file(&path)))
     }
 
     pub fn connect_writer(&self, options: &SqliteOptions) -> Result<Connection, OpenError> {
