@@ -154,6 +154,10 @@ fn secret_of(key: &str) -> Option<&'static str> {
 
 fn read_secret(variable: &str, path: &str) -> Result<String, Fault> {
     match std::fs::read_to_string(path) {
+        // A secret that did not arrive must not become a server that does without.
+        Ok(text) if text.trim().is_empty() => {
+            Err(Fault::new(format!("the file {path}, named by {variable}, is empty")))
+        }
         Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
         Err(error) => {
             Err(Fault::new(format!("the file {path}, named by {variable}, can't be read: {error}")))

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks to stop, the second insists.
+//! SIGTERM, SIGINT and SIGHUP: the first asks to stop, the second insists.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,13 +10,19 @@ const INSISTED: i32 = 130;
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The terminal has gone. `None` for who was started with nohup, which is to go on without one.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
     pub fn listen() -> Result<Self, Fault> {
         let of =
             |kind| signal(kind).map_err(|error| Fault::new(format!("signals can't be listened to: {error}")));
-        Ok(Self { terminate: of(SignalKind::terminate())?, interrupt: of(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: of(SignalKind::terminate())?,
+            interrupt: of(SignalKind::interrupt())?,
+            hang_up: if ignores_hang_up() { None } else { Some(of(SignalKind::hangup())?) },
+        })
     }
 
     /// The name of the next signal.
@@ -24,6 +30,7 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            _ = async { self.hang_up.as_mut()?.recv().await }, if self.hang_up.is_some() => "SIGHUP",
         }
     }
 
@@ -35,4 +42,11 @@ impl Signals {
             std::process::exit(INSISTED);
         });
     }
+}
+
+/// Whether whoever started this process had it ignore SIGHUP, the first signal of the mask.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }

@@ -21,18 +21,26 @@ pub fn run(settings: &Settings, args: &Token) -> Result<ExitCode, Fault> {
         false => args.scopes.iter().copied().collect(),
     };
     let (known, now) = store::block_on(async {
-        let truth = store::read_only(settings).await?;
+        let truth = store::existing(settings).await?;
         Ok((truth.org(args.org).await, truth.now()))
     })??;
     let known = known.map_err(|failure| Fault::new(format!("the store can't be read: {failure}")))?;
     if known.is_none() {
         return Err(Fault::new(format!("there is no org {} in {}", args.org, store::name(settings))));
     }
-    let secret = secret::signing_secret(settings, Path::new(&settings.server.data))?.ok_or_else(|| {
+    let data = Path::new(&settings.server.data);
+    let is_made = settings.auth.jwt_secret.is_empty() && !data.join(secret::SECRET_FILE).exists();
+    let secret = secret::signing_secret(settings, data)?.ok_or_else(|| {
         Fault::new(
             "auth.jwks_file is set and auth.jwt_secret is not, so tokens come from your identity provider",
         )
     })?;
+    if is_made {
+        eprintln!(
+            "warning: {} is new. A server that runs already, or has auth.jwt_secret set, has another secret and refuses this token",
+            data.join(secret::SECRET_FILE).display()
+        );
+    }
     let auth = &settings.auth;
     let ttl = Duration::from_secs(args.ttl_seconds.into());
     let token =

@@ -99,6 +99,7 @@ async fn a_token_is_good_for_its_org_and_user() {
     assert!(output.status.success(), "{}", stderr(&output));
     let mode = std::fs::metadata(folder.path().join("jwt.secret")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "the secret is private");
+    assert!(stderr(&output).contains("is new"), "{}", stderr(&output));
 
     let server = Server::start(folder.path(), &[]);
     let good = stdout(&output).trim().to_owned();
@@ -112,6 +113,11 @@ async fn a_token_is_good_for_its_org_and_user() {
     // While the server runs, too.
     let no_read = token(&["--org", &org, "--user", "anna", "--scope", "keys", "--ttl-seconds", "60"]);
     assert_eq!(status(stdout(&no_read).trim()).await, 403, "the scope read is missing");
+    assert_eq!(stderr(&no_read), "", "it has the server's secret");
+    for file in ["rowlock.sqlite", "rowlock.sqlite-wal", "rowlock.sqlite-shm"] {
+        let mode = std::fs::metadata(folder.path().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file} is private");
+    }
 
     for (wrong, why) in [
         (vec!["--org", "00000000-0000-7000-8000-000000000000", "--user", "anna"], "no org"),

@@ -180,6 +180,15 @@ fn the_secret_can_come_from_a_file() {
 
     let case = Case::new().variable("ROWLOCK__AUTH__JWT_SECRET_FILE", "/does/not/exist");
     assert_names(&case.error(), &["/does/not/exist", "ROWLOCK__AUTH__JWT_SECRET_FILE"]);
+
+    // Else a server that was to use Postgres would start with a store of its own.
+    for empty in ["", "\n"] {
+        let case = Case::new();
+        let path = case.folder.path().join("empty");
+        std::fs::write(&path, empty).unwrap();
+        let case = case.variable("ROWLOCK__STORE__TRUTH_FILE", path.to_str().unwrap());
+        assert_names(&case.error(), &[path.to_str().unwrap(), "ROWLOCK__STORE__TRUTH_FILE", "empty"]);
+    }
 }
 
 #[test]

@@ -118,6 +118,22 @@ fn a_second_signal_does_not_wait() {
     assert_eq!(status.code(), Some(130));
 }
 
+/// The terminal is closed. Who was started with nohup goes on.
+#[test]
+fn a_lost_terminal_stops_it_cleanly_unless_it_was_told_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    server.signal(Signal::SIGHUP);
+    assert_eq!(server.wait().code(), Some(0));
+
+    let mut nohup = std::process::Command::new("nohup");
+    nohup.arg(support::rowlock().get_program());
+    nohup.args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"]);
+    let server = Server::spawn(&mut nohup);
+    server.signal(Signal::SIGHUP);
+    assert_eq!(server.terminate().code(), Some(0), "it was still there");
+}
+
 #[test]
 fn a_client_that_never_finishes_its_head_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
