@@ -20,7 +20,8 @@ use rowlock_core::limits::{MAX_AREAS_PER_REQUEST, MAX_SEATS_PER_REQUEST};
 pub type SeatIds = List<IdText<SeatId>, 0, MAX_SEATS_PER_REQUEST>;
 pub type AreaLines = List<Object<AreaLine>, 0, MAX_AREAS_PER_REQUEST>;
 
-/// How many places of an area.
+/// How many places of an area. A cart that holds: so many in all, those that it has already included, and never fewer than it has.
+/// A box office sells: so many more.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AreaLine {

@@ -38,6 +38,8 @@ pub const ADMIN: u8 = bit(Scope::Admin);
 pub const KEYS: u8 = bit(Scope::Keys);
 pub const OPERATOR: u8 = bit(Scope::Operator);
 pub const HOLD_OR_ADMIN: u8 = HOLD | ADMIN;
+/// Who may sell a booking or cancel it may look at it.
+pub const BOOKING: u8 = HOLD | BOOK | CANCEL | ADMIN;
 
 /// A caller with at least one of these scopes. Checked before anything else of the request is looked at.
 pub struct Allowed<const SCOPES: u8>(pub Caller);

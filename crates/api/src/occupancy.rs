@@ -107,7 +107,8 @@ impl Places {
 
 /// How many places are available, held, sold and blocked.
 ///
-/// Of the whole event, and of each block and area.
+/// Of the whole event, and of each block and area. Percentages are rounded to one digit each, so they need not add up to 100, and
+/// few places of many are 0.0: count with the numbers.
 #[utoipa::path(
     get,
     path = "/api/events/{event_id}/occupancy",

@@ -184,13 +184,13 @@ fn add_headers(method: &str, operation: &mut Value) {
     };
     parameters.push(json!({
         "name": "Rowlock-User", "in": "header", "required": false,
-        "description": "The user that a backend acts for. Only with an API key of the scope act_as.",
+        "description": "The user that a backend acts for, as UTF-8. Only with an API key of the scope act_as.",
         "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]*[!-~])?$" },
     }));
     if method == "post" {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "Makes a repetition safe for 24 hours: the same key and body get the same answer.",
+            "description": "Makes a repetition safe for 24 hours: the same key and body, byte for byte, get the answer of the first time, as it was then. Only what succeeded is recorded: after an error the key is free.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!#-~]+$" },
         }));
     }
@@ -203,6 +203,11 @@ fn add_response_headers(method: &str, status: &str, response: &mut Value, guarde
     if guarded && status != "401" {
         response["headers"]["RateLimit"] = field("What is left of the rate limit.");
         response["headers"]["RateLimit-Policy"] = field("The rate limit.");
+    }
+    if response["description"].as_str().is_some_and(|text| text.starts_with("The map")) {
+        response["headers"]["ETag"] = field("Strong. Send it back in If-None-Match.");
+        response["headers"]["Cache-Control"] = field("Always to be asked again.");
+        response["headers"]["Vary"] = field("Accept-Encoding.");
     }
     if method == "post" && status.starts_with('2') {
         response["headers"]["Idempotency-Replayed"] = field("«true» when the answer is a recorded one.");

@@ -66,7 +66,8 @@ const fn letter(status: SeatStatus) -> u8 {
 ///
 /// `form=full` has an object a seat. `form=compact` has columns by ordinal, and `status` with one letter a seat: `a`
 /// available, `h` held, `s` sold, `b` blocked; a seat's id is `seat_id_prefix` and its ordinal as eight hex digits.
-/// `form=status` has those letters alone, for polling. Ask again with `If-None-Match` and get 304 when nothing changed.
+/// `form=status` has those letters alone, for polling. Ask again with `If-None-Match` and get 304 when nothing
+/// has happened in the event since.
 #[utoipa::path(
     get,
     path = "/api/events/{event_id}/seats",

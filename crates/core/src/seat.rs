@@ -137,11 +137,16 @@ impl Section {
                 row: row.clone(),
                 number,
                 tier: self.tier,
-                x: self.x + self.seat_pitch * column as f32,
-                y: self.y + self.row_pitch * line as f32,
+                x: step(self.x, self.seat_pitch, column),
+                y: step(self.y, self.row_pitch, line),
             })
         })
     }
+}
+
+/// In more digits than are kept: then 1.1 and two steps of 0.1 are 1.3 and not 1.3000001.
+fn step(start: f32, pitch: f32, steps: usize) -> f32 {
+    (f64::from(start) + f64::from(pitch) * steps as f64) as f32
 }
 
 #[cfg(test)]

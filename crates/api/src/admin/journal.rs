@@ -24,13 +24,17 @@ pub struct EntryView<'a> {
     /// Without gaps, from 1.
     sequence: u64,
     id: Uuid,
+    /// `EVENT-CREATED`, `BLOCK-CREATED`, `SEATS-CREATED`, `AREA-CREATED`, `SEAT-BLOCKED`, `SEAT-UNBLOCKED`, `SEAT-HOLD-CREATED`,
+    /// `SEAT-HOLD-EXTENDED`, `SEAT-HOLD-CONFIRMED`, `SEAT-HOLD-CANCELLED`, `SEAT-HOLD-EXPIRED`, `BOOKING-CONFIRMED` or
+    /// `BOOKING-CANCELLED`. There may be others later.
     #[serde(rename = "type")]
     kind: &'a str,
     at: Timestamp,
     /// Who did it: `user:…`, `key:…` or `system`.
     actor: &'a str,
     request_id: &'a str,
-    /// What happened, as it was recorded. Its fields depend on the type.
+    /// What happened, as it was recorded. Its fields depend on the type; docs/journal.md of the source has them. Times are milliseconds
+    /// since 1970, seats their ordinals.
     #[schema(value_type = Object)]
     data: serde_json::Value,
 }

@@ -100,6 +100,8 @@ pub async fn get_registry(
 }
 
 /// Brings memory and Redis to agree with the truth, while sales go on.
+///
+/// Doing it again is harmless, so an idempotency key is not recorded: each request looks and repairs.
 #[utoipa::path(
     post,
     path = "/api/admin/events/{event_id}/registry/reconcile",

@@ -141,7 +141,11 @@ pub async fn create_seats(
     Segment(event): Segment<EventId>,
     posted: Posted<CreateSeats>,
 ) -> Result<Response, Problem> {
-    let sections = posted.body.sections.0.into_iter().map(|section| section.0.section()).collect();
+    let sections: Vec<NewSection> =
+        posted.body.sections.0.into_iter().map(|section| section.0.section()).collect();
+    for (i, new) in sections.iter().enumerate() {
+        new.section.check().map_err(|rule| Problem::invalid(format!("sections[{i}]"), rule))?;
+    }
     let reply = app.execute(&caller, Command::CreateSeats { event, sections }, posted.idempotency).await?;
     let Outcome::Seats(created) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };
     let blocks = created.blocks.iter();

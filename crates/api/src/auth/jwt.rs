@@ -13,6 +13,7 @@ use crate::credential::Claims;
 use crate::error::Problem;
 use crate::limits::{MAX_CACHED_TOKENS, MIN_SECRET_BYTES, TOKEN_LEEWAY_SECONDS};
 use crate::options::{JwtOptions, OptionsError};
+use crate::wire::FromText;
 
 /// What a verified token says.
 #[derive(Debug)]
@@ -120,7 +121,7 @@ impl Verifier {
         let decoded = jsonwebtoken::decode::<Claims>(text, &key.decoding, &key.validation);
         let claims = decoded.map_err(|_| refused())?.claims;
         let org = claims.org.parse().map_err(|_| refused())?;
-        let user = UserId::new(&claims.sub).map_err(|_| refused())?;
+        let user = <UserId as FromText>::read(&claims.sub).map_err(|_| refused())?;
         // Words of other systems, such as openid, are none of ours.
         let scopes = claims.scope.split_ascii_whitespace().filter_map(|word| word.parse::<Scope>().ok());
         Ok(Token { org, user, scopes: scopes.collect(), expires: claims.exp, not_before: claims.nbf })

@@ -12,7 +12,7 @@ use super::Book;
 use super::view::{BookingView, booking_response, created_if, mark_replayed};
 use crate::app::{App, unexpected};
 use crate::error::Problem;
-use crate::extract::{Allowed, BOOK, CANCEL, HOLD, HOLD_OR_ADMIN, NoQuery, Nothing, Posted, Segment};
+use crate::extract::{Allowed, BOOK, BOOKING, CANCEL, HOLD, NoQuery, Nothing, Posted, Segment};
 use crate::wire::PaymentText;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -55,6 +55,8 @@ pub async fn confirm(
 }
 
 /// Holds and confirms in one step, for a box office.
+///
+/// It sells what is free, in addition to what the user holds in a cart: such a hold is confirmed by its token.
 #[utoipa::path(
     post,
     path = "/api/bookings",
@@ -83,7 +85,7 @@ pub async fn book(
 
 /// The booking.
 ///
-/// Its owner sees it, and whoever has the scope admin.
+/// Its owner sees it, with any of the scopes hold, book and cancel, and so does whoever has the scope admin.
 #[utoipa::path(
     get,
     path = "/api/bookings/{booking_id}",
@@ -91,13 +93,13 @@ pub async fn book(
     params(("booking_id" = Uuid, Path, description = "The id of the booking.")),
     responses((status = 200, description = "The booking.", body = BookingView)),
     extensions(
-        ("x-scopes" = json!(["hold", "admin"])),
+        ("x-scopes" = json!(["hold", "book", "cancel", "admin"])),
         ("x-problems" = json!(["user_required", "not_owner", "unknown_booking"])),
     ),
 )]
 pub async fn get_booking(
     State(app): State<App>,
-    Allowed(caller): Allowed<HOLD_OR_ADMIN>,
+    Allowed(caller): Allowed<BOOKING>,
     Segment(id): Segment<BookingId>,
     _: NoQuery,
 ) -> Result<Response, Problem> {

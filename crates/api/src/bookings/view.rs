@@ -105,7 +105,7 @@ pub struct HoldView<'a> {
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Ticket)]
-pub struct TicketView {
+pub struct TicketView<'a> {
     ticket_id: Uuid,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -115,6 +115,16 @@ pub struct TicketView {
     area_id: Option<Uuid>,
     /// Row and number of the seat, or the name of the area.
     label: String,
+    /// Where the seat is: this, `row` and `number` are absent for a place of an area.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    block: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    row: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    number: Option<u32>,
     price: i64,
 }
 
@@ -122,7 +132,7 @@ pub struct TicketView {
 #[schema(as = Booking)]
 pub struct BookingView<'a> {
     booking_id: Uuid,
-    /// For people to read out. Ten letters and digits.
+    /// For people to read out. Ten letters and digits with a hyphen in the middle, such as `X9H6D-9KYWX`.
     reference: String,
     #[schema(inline)]
     status: BookingStatusWord,
@@ -131,7 +141,7 @@ pub struct BookingView<'a> {
     event_id: Uuid,
     #[schema(inline)]
     source: SourceWord,
-    tickets: Vec<TicketView>,
+    tickets: Vec<TicketView<'a>>,
     total: Money<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -279,15 +289,32 @@ pub async fn booking_response(
 ) -> Result<Response, Problem> {
     let names = Names::of_booking(app, booking).await?;
     let tickets = booking.tickets.iter().map(|ticket| {
-        let (seat_id, area_id, label) = match ticket.admits {
+        let (ticket_id, price) = (ticket.id.uuid(), ticket.price);
+        match ticket.admits {
             Admits::Seat(ordinal) => {
-                let (_, row, number) = names.seat(ordinal);
-                let label = rowlock_core::seat::label(row, number);
-                (Some(SeatId::of(booking.event, ordinal).uuid()), None, label)
+                let (block, row, number) = names.seat(ordinal);
+                TicketView {
+                    ticket_id,
+                    seat_id: Some(SeatId::of(booking.event, ordinal).uuid()),
+                    area_id: None,
+                    label: rowlock_core::seat::label(row, number),
+                    block: Some(block),
+                    row: Some(row),
+                    number: Some(number),
+                    price,
+                }
             }
-            Admits::Area(area) => (None, Some(area.uuid()), names.area(area).to_owned()),
-        };
-        TicketView { ticket_id: ticket.id.uuid(), seat_id, area_id, label, price: ticket.price }
+            Admits::Area(area) => TicketView {
+                ticket_id,
+                seat_id: None,
+                area_id: Some(area.uuid()),
+                label: names.area(area).to_owned(),
+                block: None,
+                row: None,
+                number: None,
+                price,
+            },
+        }
     });
     let view = BookingView {
         booking_id: booking.id.uuid(),

@@ -1,5 +1,6 @@
 //! The compact form: what never changes is drawn once an event, the statuses once a request.
 
+use std::hash::BuildHasher;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use rowlock_core::seat::SeatStatus;
 use rowlock_core::{EventId, SeatId};
 use rowlock_registry::LiveEvent;
 use rowlock_registry::hot::Layout;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -24,7 +25,8 @@ use crate::limits::MAX_CACHED_MAPS;
 #[derive(Default)]
 pub struct MapCache {
     maps: Mutex<FxHashMap<EventId, Arc<StaticPart>>>,
-    turn: tokio::sync::Mutex<()>,
+    /// Whoever draws the map of an event has its turn. A few events share one.
+    turns: [tokio::sync::Mutex<()>; 16],
 }
 
 /// Everything of a compact map but its sequence and statuses, as text and compressed.
@@ -58,11 +60,18 @@ struct Columns<'a> {
 
 impl MapCache {
     pub async fn draw(&self, live: &LiveEvent, zipped: bool) -> Result<Drawn, Problem> {
-        let (now, event, layout) = {
-            let hot = live.read();
-            (Statuses::of(&hot), Arc::clone(hot.event()), Arc::clone(hot.layout()))
+        // The statuses are copied last: many may wait for the static part.
+        let (part, now) = loop {
+            let (version, event, layout) = {
+                let hot = live.read();
+                (hot.layout_version(), Arc::clone(hot.event()), Arc::clone(hot.layout()))
+            };
+            let part = self.part(version, event, layout).await?;
+            let now = Statuses::of(&live.read());
+            if now.layout_version == version {
+                break (part, now);
+            }
         };
-        let part = self.part(now.layout_version, event, layout).await?;
         let rest = now.text(b",");
         let chunks = if zipped {
             gzip::finish(&part.zipped, part.text.len(), &rest)
@@ -85,7 +94,8 @@ impl MapCache {
             return Ok(part);
         }
         // When sales open everybody wants the same map, and nobody has it yet: one draws it for all.
-        let _turn = self.turn.lock().await;
+        let turn = FxBuildHasher.hash_one(id) as usize % self.turns.len();
+        let _turn = self.turns[turn].lock().await;
         if let Some(part) = known() {
             return Ok(part);
         }

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::support::{Server, text};
+use crate::support::{Event, Server, text};
 
 #[tokio::test]
 async fn events_are_made_and_listed_by_pages() {
@@ -106,4 +106,68 @@ async fn the_journal_is_paged_and_has_no_gaps() {
     assert_eq!(sequences, (1..=sequences.len() as u64).collect::<Vec<_>>());
     assert_eq!(kinds[0], "EVENT-CREATED");
     assert_eq!(kinds[kinds.len() - 2..], ["SEAT-HOLD-CONFIRMED", "BOOKING-CONFIRMED"]);
+}
+
+/// docs/journal.md has every type of row, and every field of its data.
+#[tokio::test]
+async fn the_page_on_the_journal_has_every_field() {
+    let page = include_str!("../../../../../docs/journal.md");
+    let server = Server::start().await;
+    let event = server.event().await;
+    let brief = server.event_with(json!({"ttl_seconds": 1})).await;
+    server.hold(&brief, "late", &[4]).await;
+    let seat = json!({"seat_ids": [event.seats[5]]});
+    for verb in ["block", "unblock"] {
+        let path = event.admin_path(&format!("/seats/{verb}"));
+        server.post(&path, seat.clone()).with(&server.admin).send().await.expect(200);
+    }
+    let ann = server.buyer("ann");
+    let hold = server.hold(&event, "ann", &[0]).await;
+    let more = server.post("/api/bookings/hold-seats", event.wish(&[1])).with(&ann).send().await;
+    assert_eq!(more.expect(201)["hold_token"], hold["hold_token"]);
+    let hold_path = format!("/api/bookings/hold/{}", text(&hold["hold_token"]));
+    server.call("POST", &format!("{hold_path}/checkout")).with(&ann).send().await.expect(200);
+    server.delete(&format!("{hold_path}?seat_id={}", event.seats[1])).with(&ann).send().await.expect(200);
+    let confirm = format!("/api/bookings/{}/confirm", text(&hold["hold_token"]));
+    let booking = server.call("POST", &confirm).with(&ann).send().await.expect(201);
+    let cancel = format!("/api/bookings/{}/cancel", text(&booking["booking_id"]));
+    server.call("POST", &cancel).with(&ann).send().await.expect(200);
+    let entries = async |event: &Event| {
+        let path = event.admin_path("/journal?limit=1000");
+        let journal = server.get(&path).with(&server.admin).send().await.expect(200);
+        journal["entries"].as_array().unwrap().clone()
+    };
+    let mut rows = entries(&brief).await;
+    while rows.last().unwrap()["type"] != "SEAT-HOLD-EXPIRED" {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        rows = entries(&brief).await;
+    }
+    rows.extend(entries(&event).await);
+    let mut types = std::collections::BTreeSet::new();
+    for entry in rows {
+        let kind = text(&entry["type"]);
+        let (_, section) = page.split_once(&format!("### `{kind}`\n")).unwrap_or_else(|| panic!("{kind}"));
+        let section = section.split("\n### ").next().unwrap();
+        // Where the page says «the same», it is the section before that has the fields.
+        let section = if section.contains("The same") { page } else { section };
+        for field in entry["data"].as_object().unwrap().keys() {
+            assert!(section.contains(&format!("`{field}`")), "{kind} has {field}");
+        }
+        types.insert(kind);
+    }
+    let documented = page.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+    assert_eq!(types, documented.map(str::to_owned).collect(), "all of them have happened here");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_section_says_which() {
+    let server = Server::start().await;
+    let event = server.event().await;
+    let section = |rows: serde_json::Value, to: u32| json!({"block": "Side", "rows": rows, "numbers": {"from": 5, "to": to}, "tier": "gold"});
+    let wrong = [section(json!(["B"]), 1), section(json!(["B", "B"]), 9)];
+    for wrong in wrong {
+        let body = json!({"sections": [section(json!(["A"]), 9), wrong]});
+        let answer = server.post(&event.admin_path("/seats"), body).with(&server.admin).send().await;
+        assert_eq!(answer.refused(422, "invalid")["field"], "sections[1]");
+    }
 }

@@ -20,6 +20,9 @@ async fn a_hold_becomes_one_booking() {
     let tickets = booking["tickets"].as_array().unwrap();
     assert_eq!(tickets.len(), 3);
     assert_eq!((&tickets[0]["seat_id"], &tickets[0]["label"]), (&json!(event.seats[0]), &json!("A-1")));
+    let place = [&tickets[0]["block"], &tickets[0]["row"], &tickets[0]["number"]];
+    assert_eq!(place, [&json!("Stalls"), &json!("A"), &json!(1)], "another block may have an A-1 too");
+    assert_eq!(tickets[2].get("block"), None);
     assert_eq!((&tickets[2]["area_id"], &tickets[2]["label"]), (&json!(event.area), &json!("Lawn")));
     assert_eq!(server.post(&path, body).with(&buyer).send().await.expect(200), booking);
     let seen = format!("/api/bookings/{}", text(&booking["booking_id"]));
@@ -86,4 +89,20 @@ async fn unknown_bookings_do_not_exist() {
     cancel.refused(404, "unknown_booking");
     let confirm = server.call("POST", &format!("{path}/confirm")).with(&server.buyer("ann")).send().await;
     confirm.refused(404, "unknown_hold");
+}
+
+/// Who may sell or cancel may see what they have sold, each user's own.
+#[tokio::test]
+async fn a_box_office_sees_what_it_has_sold() {
+    let server = Server::start().await;
+    let event = server.event().await;
+    let booking = server.book(&event, "ann", &[0]).await;
+    let path = format!("/api/bookings/{}", text(&booking["booking_id"]));
+    for scope in [Scope::Book, Scope::Cancel] {
+        let of = |user| server.token(server.org, user, &[scope]);
+        assert_eq!(server.get(&path).with(&of("ann")).send().await.expect(200), booking);
+        server.get(&path).with(&of("bob")).send().await.refused(403, "not_owner");
+    }
+    let reader = server.token(server.org, "ann", &[Scope::Read]);
+    server.get(&path).with(&reader).send().await.refused(403, "missing_scope");
 }
