@@ -16,7 +16,7 @@ use rowlock_core::{
 use rowlock_truth::read::{EventPage, JournalRow};
 use rowlock_truth::{Committed, Durability, Truth};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::chance::Chance;
@@ -128,6 +128,7 @@ struct Inner {
     rebuilding: Mutex<FxHashSet<EventId>>,
     /// Events whose copy in Redis was seen to miss a fact. Those in memory are looked at anyway.
     behind: Mutex<BTreeMap<EventId, OrgId>>,
+    reconcile_soon: Notify,
     /// Places for those who want whole events read from all tiers.
     comparing: Semaphore,
     durability: RwLock<Option<Durability>>,
@@ -192,6 +193,7 @@ impl Engine {
             truth,
             rebuilding: Mutex::default(),
             behind: Mutex::default(),
+            reconcile_soon: Notify::new(),
             comparing: Semaphore::new(MAX_COMPARING),
             durability: RwLock::default(),
             stopping: watch::Sender::new(false),
@@ -484,6 +486,15 @@ impl Engine {
 
     pub(crate) fn end_rebuild(&self, event: EventId) {
         self.inner.rebuilding.lock().remove(&event);
+    }
+
+    /// Has all events in memory reconciled now.
+    pub(crate) fn reconcile_soon(&self) {
+        self.inner.reconcile_soon.notify_one();
+    }
+
+    pub(crate) async fn reconcile_wanted(&self) {
+        self.inner.reconcile_soon.notified().await;
     }
 
     /// Has the next reconciliation look at an event, also when it is not in memory.

@@ -29,6 +29,7 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
     };
     let mut look = tokio::time::interval(look_every);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut history = engine.truth().history();
     loop {
         // In order, so that a simulated run can be repeated. The look comes first and at most every so often: it leaves
         // time for the others, and it finds whatever a flood of news keeps those behind it from. Gaps come last, because
@@ -36,7 +37,15 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
         tokio::select! {
             biased;
             () = engine.stopping() => return,
-            _ = look.tick() => look_at_all(&engine).await,
+            _ = look.tick() => {
+                look_at_all(&engine).await;
+                if engine.truth().history() != history {
+                    history = engine.truth().history();
+                    // Facts that were lost show as a journal that is too short only until others have taken their place.
+                    tracing::warn!("the truth was replaced: what memory and Redis have is compared with it");
+                    engine.reconcile_soon();
+                }
+            }
             Some(told) = heard.recv() => match told {
                 Heard::Moved(streams) => moved(&engine, streams).await,
                 Heard::Interrupted => look_at_all(&engine).await,

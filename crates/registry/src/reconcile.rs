@@ -466,7 +466,7 @@ pub(crate) fn rebuild_soon(engine: &Engine, org: OrgId, event: EventId) {
     });
 }
 
-/// Reconciles the events in memory now and then, and whenever Redis has come back. Runs until the engine stops.
+/// Reconciles the events in memory now and then, and whenever Redis has come back or the truth was replaced. Runs until the engine stops.
 /// `first`: how long until the first time. Nodes that were started together do not all do it at once.
 pub(crate) async fn run(engine: Engine, first: Duration, every: Duration) {
     let mut closings = engine.warm().map(Warm::closings);
@@ -483,6 +483,7 @@ pub(crate) async fn run(engine: Engine, first: Duration, every: Duration) {
             biased;
             () = engine.stopping() => return,
             () = closed => true,
+            () = engine.reconcile_wanted() => false,
             () = tokio::time::sleep(wait) => false,
         };
         wait = every;

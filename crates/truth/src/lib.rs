@@ -93,6 +93,12 @@ pub trait Truth: Send + Sync + 'static {
     /// Whether the tier that sorts out most conflicts before they get here is away.
     fn set_degraded(&self, _degraded: bool) {}
 
+    /// Another number when the store was replaced by one that may have missed the end of the journal, and that goes on with
+    /// other facts under the same sequences.
+    fn history(&self) -> u64 {
+        0
+    }
+
     /// Whether other processes write to the same store.
     fn is_shared(&self) -> bool {
         false

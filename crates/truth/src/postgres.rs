@@ -191,6 +191,10 @@ impl Truth for PostgresTruth {
         self.lanes.set_degraded(degraded);
     }
 
+    fn history(&self) -> u64 {
+        self.target.timeline().into()
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

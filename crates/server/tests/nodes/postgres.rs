@@ -145,6 +145,51 @@ async fn the_primary_is_lost_and_its_standby_promoted() {
     assert!(output.status.success(), "{}", support::stdout(&output));
 }
 
+/// The standby that takes over has missed the end, and goes on with other facts in its place before all nodes have looked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_missed_the_end_misleads_nobody_for_long() {
+    let primary = Postgres::start().unwrap();
+    let standby = primary.standby().unwrap();
+    let user = rowlock_dev::postgres::USER;
+    let truth = format!("postgres://{user}@{},{}/postgres", primary.address(), standby.address());
+    let house = House::on(primary, truth, Warm::single(), Setup::default()).await;
+    house.held(0, "kept", &[0]).await;
+    let holds = || standby.sql("SELECT count(*) FROM holds").unwrap();
+    assert!(wait_until(Duration::from_secs(20), || holds() == "1"));
+    standby.sql("ALTER SYSTEM SET primary_conninfo = ''").unwrap();
+    standby.sql("SELECT pg_reload_conf()").unwrap();
+    let followers = || house.postgres.sql("SELECT count(*) FROM pg_stat_replication").unwrap();
+    assert!(wait_until(Duration::from_secs(20), || followers() == "0"));
+    for seat in 10..15 {
+        house.held(0, &format!("lost-{seat}"), &[seat]).await;
+    }
+    let map = format!("/api/events/{}/seats?form=status", house.event);
+    let held = |body: &serde_json::Value| -> Vec<usize> {
+        let letters = body["status"].as_str().unwrap_or_default();
+        letters.char_indices().filter(|(_, letter)| *letter == 'h').map(|(seat, _)| seat).collect()
+    };
+    let knows = |wanted: Vec<usize>| {
+        move |status: u16, body: &serde_json::Value| status == 200 && held(body) == wanted
+    };
+    house.until(1, Duration::from_secs(10), &map, knows(vec![0, 10, 11, 12, 13, 14])).await;
+    house.nodes[1].process(|process| process.pause());
+    house.postgres.stop_at_once();
+    standby.promote().unwrap();
+    for seat in 20..26 {
+        let began = Instant::now();
+        while house.hold(0, &format!("new-{seat}"), &[seat]).await.0 != 201 {
+            assert!(began.elapsed() < Duration::from_secs(30), "sales do not go on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    house.nodes[1].process(|process| process.resume());
+    // Long before the comparison that comes every five minutes.
+    for node in [0, 1] {
+        house.until(node, Duration::from_secs(30), &map, knows(vec![0, 20, 21, 22, 23, 24, 25])).await;
+    }
+    house.held(1, "next", &[10]).await;
+}
+
 /// Somebody keeps the seats locked. Whoever waits behind that is seen in the metrics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_wait_in_a_lane_are_counted() {

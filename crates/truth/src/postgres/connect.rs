@@ -182,6 +182,11 @@ impl Target {
         Ok(Opened { client, driver, timeline })
     }
 
+    /// The newest timeline that was seen.
+    pub fn timeline(&self) -> u32 {
+        self.timeline.load(Ordering::Relaxed)
+    }
+
     /// Refuses one that is older than what was seen before, even if no newer one can be reached.
     fn is_newest(&self, timeline: u32) -> Result<(), String> {
         if timeline == UNKNOWN {
