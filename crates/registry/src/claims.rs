@@ -9,7 +9,7 @@ use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use parking_lot::Mutex;
 use rowlock_core::command::Places;
 use rowlock_core::seat::SeatState;
-use rowlock_core::{Command, EventId, Refusal, Request, SeatId};
+use rowlock_core::{Command, EventId, HoldId, Refusal, Request, SeatId};
 use rowlock_truth::Truth;
 use rustc_hash::FxHashMap;
 use tokio::sync::{OnceCell, mpsc};
@@ -24,7 +24,7 @@ const MAX_RETURNED_AT_ONCE: usize = 256;
 pub(crate) struct Claims {
     pub warm: Warm,
     truth: Arc<dyn Truth>,
-    checks: Mutex<FxHashMap<SeatId, Arc<Check>>>,
+    checks: Mutex<FxHashMap<Asked, Arc<Check>>>,
     returns: mpsc::Sender<Receipt>,
     metrics: Metrics,
 }
@@ -146,7 +146,7 @@ impl Claims {
     async fn stale(&self, event: EventId, owners: &[(SeatId, Owner)]) -> Vec<(SeatId, Owner)> {
         let mut stale = Vec::new();
         for (seat, owner) in owners.iter().filter(|(_, owner)| !owner.pending) {
-            let Some(state) = self.check(event, *seat).await else { continue };
+            let Some(state) = self.check(event, (*seat, owner.hold)).await else { continue };
             let now = self.truth.now();
             let holds = matches!(state, Some(SeatState::Held { hold, until })
                 if owner.hold == Some(hold) && until > now);
@@ -158,19 +158,35 @@ impl Claims {
     }
 
     /// What the truth has of a seat. `None`: it can't be asked.
-    async fn check(&self, event: EventId, seat: SeatId) -> Option<Option<SeatState>> {
-        let check = Arc::clone(self.checks.lock().entry(seat).or_default());
+    async fn check(&self, event: EventId, asked: Asked) -> Option<Option<SeatState>> {
+        let check = Arc::clone(self.checks.lock().entry(asked).or_default());
+        // Also when whoever asks goes away.
+        let _checking = Checking { checks: &self.checks, asked, check: Arc::clone(&check) };
+        let seat = asked.0;
         let ask = || async {
             let states = self.truth.seat_states(event, vec![seat]).await;
             states.ok().and_then(|states| states.first().copied()).ok_or(())
         };
-        let state = check.get_or_try_init(ask).await.ok().copied();
-        // Whoever comes later asks again: this answer is getting old.
+        check.get_or_try_init(ask).await.ok().copied()
+    }
+}
+
+/// A seat, and the hold whose claim is in doubt. An answer from before that hold says nothing about it.
+type Asked = (SeatId, Option<HoldId>);
+
+/// Whoever comes later asks again: an answer gets old.
+struct Checking<'c> {
+    checks: &'c Mutex<FxHashMap<Asked, Arc<Check>>>,
+    asked: Asked,
+    check: Arc<Check>,
+}
+
+impl Drop for Checking<'_> {
+    fn drop(&mut self) {
         let mut checks = self.checks.lock();
-        if checks.get(&seat).is_some_and(|current| Arc::ptr_eq(current, &check)) {
-            checks.remove(&seat);
+        if checks.get(&self.asked).is_some_and(|current| Arc::ptr_eq(current, &self.check)) {
+            checks.remove(&self.asked);
         }
-        state
     }
 }
 

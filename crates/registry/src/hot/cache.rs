@@ -1,8 +1,8 @@
 //! Which events are in memory, how they get there and how they leave.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use metrics::{Counter, counter, describe_counter};
 use parking_lot::{Mutex, RwLock};
@@ -71,6 +71,8 @@ struct Slot {
     weight: AtomicU64,
     /// Who waits for it to be loaded.
     waiting: AtomicUsize,
+    /// Why it could not be loaded. Who has waited for that does not try it all over again, one after another.
+    failed: OnceLock<Option<Failure>>,
 }
 
 impl Slot {
@@ -137,14 +139,24 @@ impl HotTier {
         }
         let _waiter = Waiter::new(self, id, &slot);
         // Boxed, because every request asks and hardly one of them loads: the others need not carry room for it.
-        let loaded = Box::pin(slot.ready.get_or_try_init(|| self.load(id, &slot))).await;
+        let loaded = Box::pin(slot.ready.get_or_try_init(|| self.load_once(id, &slot))).await;
         match loaded {
             Ok(event) => Ok(Some(Arc::clone(event))),
-            Err(missing) => {
-                self.forget(id, &slot);
-                missing.map_or(Ok(None), Err)
-            }
+            Err(missing) => missing.map_or(Ok(None), Err),
         }
+    }
+
+    async fn load_once(&self, id: EventId, slot: &Arc<Slot>) -> Result<Arc<LiveEvent>, Option<Failure>> {
+        if let Some(failed) = slot.failed.get() {
+            return Err(failed.clone());
+        }
+        let loaded = self.load(id, slot).await;
+        if let Err(failed) = &loaded {
+            let _ = slot.failed.set(failed.clone());
+            // Who comes from now on tries it again.
+            self.forget(id, slot);
+        }
+        loaded
     }
 
     async fn load(&self, id: EventId, slot: &Slot) -> Result<Arc<LiveEvent>, Option<Failure>> {
@@ -330,6 +342,7 @@ impl HotTier {
                 last_use: AtomicU64::new(self.uses.load(Ordering::Relaxed)),
                 weight: AtomicU64::new(LEAST_WEIGHT),
                 waiting: AtomicUsize::new(0),
+                failed: OnceLock::new(),
             })
         });
         let slot = Arc::clone(slot);

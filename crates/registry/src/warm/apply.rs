@@ -15,9 +15,8 @@ use crate::breaker::Kind;
 
 /// Facts that may wait in Redis for the ones before them. More than a rebuild of the largest event lets pass.
 pub(super) const MAX_AHEAD: u64 = 16_384;
-/// Facts that one call takes up at most of those that waited, so that no script keeps others waiting for long.
-const MAX_DRAIN: u64 = 128;
-/// Seats that the facts of one script call may name together, for the same reason.
+/// Seats that the facts of one script call may name together, so that no script keeps others waiting for long. Of those facts that
+/// waited for another, a call takes up as many again.
 const MAX_SEATS_PER_CALL: usize = 256;
 
 /// Committed facts of one stream, in sequence. The facts of a whole commit belong together: they cost one call.
@@ -85,19 +84,22 @@ impl Warm {
     fn apply_call(&self, org: OrgId, event: EventId) -> Cmd {
         let mut call = APPLY.call(1);
         call.arg(self.keys().base(org, event)).arg(SeatId::prefix(event));
-        call.arg(MAX_AHEAD).arg(MAX_DRAIN).arg(self.keep_millis());
+        call.arg(MAX_AHEAD).arg(MAX_SEATS_PER_CALL).arg(self.keep_millis());
         call
     }
 
     /// Takes up what waited while the event was rebuilt.
     pub(super) async fn catch_up(&self, org: OrgId, event: EventId) -> Result<(), Unavailable> {
-        for _ in 0..=MAX_AHEAD / MAX_DRAIN {
+        let mut before = Vec::new();
+        loop {
             let answers = self.everywhere(Kind::Bulk, vec![self.apply_call(org, event)]).await?;
-            if !answers.iter().any(|answers| matches!(Applied::read(&answers[0]), Applied::Waiting(_))) {
-                break;
+            let now: Vec<Applied> = answers.iter().map(|answers| Applied::read(&answers[0])).collect();
+            // Where nothing has moved, a fact is missing that has to come first.
+            if now == before || !now.iter().any(|applied| matches!(applied, Applied::Waiting(_))) {
+                return Ok(());
             }
+            before = now;
         }
-        Ok(())
     }
 
     pub(super) fn grace_millis(&self) -> u64 {

@@ -16,6 +16,7 @@ use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
@@ -27,6 +28,8 @@ use super::options::{WarmError, WarmMode, WarmOptions};
 use super::wire::{Wire, WireConnection};
 use super::{policy, scripts};
 
+/// How long a connection may say nothing, not even that it lives, before it is given up.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Commands that may wait to be written to one connection.
 const WRITE_QUEUE: usize = 8192;
 /// How often a command follows redirects within a cluster.
@@ -184,8 +187,11 @@ fn certificates(path: &Path) -> Result<TlsCertificates, WarmError> {
     Ok(TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
 }
 
+/// Who only listens would never notice that the other side has gone without a word.
 fn tcp() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
+    let keepalive =
+        TcpKeepalive::new().with_time(SILENCE_TIMEOUT).with_interval(Duration::from_secs(1)).with_retries(3);
+    TcpSettings::default().set_nodelay(true).set_keepalive(keepalive).set_user_timeout(SILENCE_TIMEOUT)
 }
 
 impl Connector {

@@ -274,19 +274,20 @@ for _, fact in ipairs(facts) do
   end
 end
 if at then
-  local waited = {}
-  for _, packed in ipairs(call('ZRANGEBYSCORE', ahead, at + 1, at + max_drain)) do
+  -- One after another, so that nothing is read in vain while the next one is missing.
+  local seats = 0
+  while seats < max_drain do
+    local packed = call('ZRANGEBYSCORE', ahead, at + 1, at + 1)[1]
+    if not packed then
+      break
+    end
     local fact = cmsgpack.unpack(packed)
     fact.seats = seats_of(fact)
-    waited[#waited + 1] = fact
-  end
-  read_claims(waited)
-  for _, fact in ipairs(waited) do
-    if tonumber(fact[SEQUENCE]) == at + 1 then
-      claims(fact)
-      project(fact)
-      at = at + 1
-    end
+    read_claims({fact})
+    claims(fact)
+    project(fact)
+    at = at + 1
+    seats = seats + math.max(#fact.seats, 1)
   end
 end
 write_all()

@@ -9,7 +9,7 @@ for i = 1, #KEYS do
   else
     -- What can't be read is somebody else's: the truth is asked about it.
     local readable, owner = pcall(cjson.decode, value)
-    if not readable or owner.user ~= ARGV[2] then
+    if not readable or type(owner) ~= 'table' or owner.user ~= ARGV[2] then
       taken[#taken + 1] = i
       taken[#taken + 1] = value
     end
