@@ -26,10 +26,10 @@ fn page_limit(query: &Query, max: usize) -> Result<usize, Problem> {
     Ok(limit.map_or(DEFAULT_PAGE.min(max), |limit| limit as usize))
 }
 
-/// A page; when it is full, with a link to the next one.
-fn page(view: &impl Serialize, path: &str, limit: usize, length: usize, last: Option<String>) -> Response {
+/// A page; unless it is the last, with a link to the next one.
+fn page(view: &impl Serialize, path: &str, limit: usize, is_full: bool, last: Option<String>) -> Response {
     let mut response = json::respond(StatusCode::OK, view);
-    if length == limit
+    if is_full
         && let Some(last) = last
         && let Ok(link) = HeaderValue::from_str(&format!("<{path}?limit={limit}&after={last}>; rel=\"next\""))
     {

@@ -14,6 +14,7 @@ use crate::app::Shared;
 use crate::credential;
 use crate::error::{Problem, code};
 use crate::limits::MAX_CREDENTIAL_BYTES;
+use crate::wire::FromText;
 
 pub const ROWLOCK_USER: HeaderName = HeaderName::from_static("rowlock-user");
 
@@ -119,5 +120,5 @@ async fn by_key(app: &Shared, text: &str, request_id: Arc<str>) -> Result<Caller
 
 fn named_user(value: &[u8]) -> Result<UserId, Problem> {
     let text = std::str::from_utf8(value).map_err(|_| Problem::invalid("Rowlock-User", "must be UTF-8"))?;
-    UserId::new(text).map_err(|rule| Problem::invalid("Rowlock-User", rule))
+    <UserId as FromText>::read(text).map_err(|rule| Problem::invalid("Rowlock-User", rule))
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
 use crate::error::{Problem, code};
+use crate::limits::MAX_SAID_CHARS;
 use crate::list::Object;
 
 /// Reads a body. What is wrong with it is found in a second pass, so that good bodies don't pay for it: they are no deeper
@@ -34,14 +35,20 @@ fn invalid<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Probl
     };
     let text = error.to_string();
     let rule = text.rsplit_once(" at line ").map_or(text.as_str(), |(rule, _)| rule);
+    // A field that is unknown may have a very long name, and need not be read out in full.
+    let (rule, path) = (shortened(rule), shortened(&path));
     // The field itself is the better name where the rule is about a field that is missing, unknown or doubled.
     let quoted = rule.split('`').nth(1).filter(|_| rule.contains("field `"));
-    match (path.as_str(), quoted) {
+    match (path, quoted) {
         ("." | "", Some(field)) => Problem::invalid(field.to_owned(), format_args!("is wrong: {rule}")),
         ("." | "", None) => Problem::invalid("", format_args!("the body is wrong: {rule}")),
         (path, _) if rule.starts_with("must ") => Problem::invalid(path.to_owned(), rule),
         (path, _) => Problem::invalid(path.to_owned(), format_args!("is wrong: {rule}")),
     }
+}
+
+fn shortened(text: &str) -> &str {
+    text.char_indices().nth(MAX_SAID_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 /// How deep objects and lists go in a text that may or may not be JSON.

@@ -24,6 +24,11 @@ pub const MAX_PAGE: usize = 1_000;
 /// Holds of a user in a page: each may be of another event that has to be loaded.
 pub const MAX_HOLDS_PAGE: usize = 100;
 
+/// A page of the journal ends when it has more data than this.
+pub const MAX_JOURNAL_BYTES: usize = 4 << 20;
+/// How much of what a client sent is read out in an error.
+pub const MAX_SAID_CHARS: usize = 200;
+
 pub const MAX_REQUEST_ID_CHARS: usize = 64;
 /// A bearer credential.
 pub const MAX_CREDENTIAL_BYTES: usize = 8 * 1024;
@@ -45,5 +50,7 @@ const _: () = assert!(DEFAULT_PAGE <= MAX_PAGE && MAX_HOLDS_PAGE <= MAX_PAGE);
 
 /// Large seat maps that are drawn at once, each on a thread of its own.
 pub const MAX_DRAWINGS: usize = 2;
+/// What full seat maps take together from when they are drawn until they are sent.
+pub const MAX_MAPS_KIB: usize = 512 * 1024;
 /// Requests that may wait for their turn to draw one.
 pub const MAX_WAITING_DRAWINGS: usize = 64;

@@ -1,6 +1,6 @@
 //! Whose request it is when proxies stand in between.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 
@@ -36,10 +36,12 @@ impl TrustedProxies {
             return peer;
         }
         let mut client = peer;
-        let lines: Vec<&str> =
-            headers.get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok()).collect();
-        for hop in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
-            let Ok(address) = hop.trim().parse::<IpAddr>() else { return client };
+        let lines = headers.get_all(FORWARDED_FOR).iter().collect::<Vec<_>>().into_iter().rev();
+        for hop in lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')) {
+            // What can't be read was written by somebody unknown, and so was everything before it.
+            let Some(address) = std::str::from_utf8(hop).ok().and_then(|hop| address_of(hop.trim())) else {
+                return client;
+            };
             client = address;
             if !self.trusts(address) {
                 return client;
@@ -52,6 +54,11 @@ impl TrustedProxies {
         let bits = bits(address);
         self.0.iter().any(|network| bits & network.mask == network.address)
     }
+}
+
+/// Some proxies write the port, too.
+fn address_of(hop: &str) -> Option<IpAddr> {
+    hop.parse().ok().or_else(|| hop.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
 }
 
 /// IPv4 as it is mapped into IPv6, so that there is one kind of number.
@@ -87,7 +94,7 @@ mod tests {
         let proxies: Vec<String> = proxies.iter().map(|&p| p.to_owned()).collect();
         let mut headers = HeaderMap::new();
         for line in forwarded {
-            headers.append(FORWARDED_FOR, http::HeaderValue::from_static(line));
+            headers.append(FORWARDED_FOR, http::HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
         TrustedProxies::new(&proxies).unwrap().client(peer.parse().unwrap(), &headers).to_string()
     }
@@ -104,6 +111,11 @@ mod tests {
         assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["6.6.6.6, 1.2.3.4, 10.2.2.2"]), "1.2.3.4");
         assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["6.6.6.6", "1.2.3.4"]), "1.2.3.4");
         assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["6.6.6.6, junk"]), "10.1.1.1");
+        assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["é, 1.2.3.4"]), "1.2.3.4");
+        assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["6.6.6.6", "é, 1.2.3.4"]), "1.2.3.4");
+        assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["6.6.6.6", "é"]), "10.1.1.1");
+        assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["1.2.3.4:567"]), "1.2.3.4");
+        assert_eq!(client(&["10.0.0.0/8"], "10.1.1.1", &["[2001:db8::7]:567"]), "2001:db8::7");
         assert_eq!(client(&["::1", "10.0.0.1"], "::1", &["2001:db8::7"]), "2001:db8::7");
         assert_eq!(client(&["10.0.0.1"], "::ffff:10.0.0.1", &["1.2.3.4"]), "1.2.3.4");
     }

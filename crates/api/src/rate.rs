@@ -56,7 +56,8 @@ impl Rates {
 
     pub fn check_address(&self, address: IpAddr) -> Option<Standing<'_>> {
         let limit = self.address.as_ref()?;
-        let network = match address.to_canonical() {
+        let address = address.to_canonical();
+        let network = match address {
             IpAddr::V4(v4) => u64::from(v4.to_bits()),
             IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
         };

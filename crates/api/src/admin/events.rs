@@ -184,5 +184,5 @@ pub async fn list_events(
     });
     let view = EventPageView { events: views.collect() };
     let last = events.last().map(|summary| summary.event.id.to_string());
-    Ok(page(&view, "/api/admin/events", limit, events.len(), last))
+    Ok(page(&view, "/api/admin/events", limit, events.len() == limit, last))
 }

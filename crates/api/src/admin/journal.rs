@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use rowlock_core::EventId;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -11,9 +12,11 @@ use super::{page, page_limit};
 use crate::app::App;
 use crate::error::Problem;
 use crate::extract::{ADMIN, Allowed, Query, Segment};
-use crate::limits::MAX_PAGE;
+use crate::limits::{MAX_JOURNAL_BYTES, MAX_PAGE};
 use crate::wire::Timestamp;
 
+/// A row can have a quarter of a megabyte, so not all that are asked for are read at once.
+const ROWS_AT_ONCE: usize = 100;
 /// Sequences are counted in SQL integers.
 const MAX_SEQUENCE: u64 = i64::MAX as u64;
 
@@ -36,7 +39,7 @@ pub struct EntryView<'a> {
     /// What happened, as it was recorded. Its fields depend on the type; docs/journal.md of the source has them. Times are milliseconds
     /// since 1970, seats their ordinals.
     #[schema(value_type = Object)]
-    data: serde_json::Value,
+    data: &'a RawValue,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -47,6 +50,8 @@ pub struct JournalView<'a> {
 }
 
 /// The journal of an event, oldest first.
+///
+/// A page ends early when it has become large. As long as there is a link to the next one, there may be more.
 #[utoipa::path(
     get,
     path = "/api/admin/events/{event_id}/journal",
@@ -68,7 +73,21 @@ pub async fn get_journal(
     let query = query.only(&["limit", "after"])?;
     let limit = page_limit(&query, MAX_PAGE)?;
     let after = query.number("after", 0, MAX_SEQUENCE)?.unwrap_or(0);
-    let rows = app.engine.journal(caller.org, event, after, limit).await?;
+    let mut rows = app.engine.journal(caller.org, event, after, limit.min(ROWS_AT_ONCE)).await?;
+    let mut is_cut = false;
+    while rows.len() < limit && rows.len() % ROWS_AT_ONCE == 0 {
+        let Some(last) = rows.last() else { break };
+        is_cut = rows.iter().map(|row| row.data.len()).sum::<usize>() >= MAX_JOURNAL_BYTES;
+        if is_cut {
+            break;
+        }
+        let more = (limit - rows.len()).min(ROWS_AT_ONCE);
+        let more = app.engine.journal(caller.org, event, last.sequence, more).await?;
+        if more.is_empty() {
+            break;
+        }
+        rows.extend(more);
+    }
     let entries = rows.iter().map(|row| EntryView {
         sequence: row.sequence,
         id: row.id.uuid(),
@@ -76,9 +95,10 @@ pub async fn get_journal(
         at: Timestamp(row.at),
         actor: &row.actor,
         request_id: &row.request_id,
-        data: serde_json::from_str(&row.data).unwrap_or_default(),
+        data: serde_json::from_str(&row.data).unwrap_or(RawValue::NULL),
     });
     let view = JournalView { event_id: event.uuid(), entries: entries.collect() };
     let path = format!("/api/admin/events/{event}/journal");
-    Ok(page(&view, &path, limit, rows.len(), rows.last().map(|row| row.sequence.to_string())))
+    let last = rows.last().map(|row| row.sequence.to_string());
+    Ok(page(&view, &path, limit, is_cut || rows.len() == limit, last))
 }

@@ -112,7 +112,7 @@ pub async fn list_orgs(
     let limit = page_limit(&query, MAX_PAGE)?;
     let orgs = app.engine.orgs(query.one::<OrgId>("after")?, limit).await?;
     let view = OrgPageView { orgs: orgs.iter().map(OrgView::new).collect() };
-    Ok(page(&view, "/api/admin/orgs", limit, orgs.len(), orgs.last().map(|org| org.id.to_string())))
+    Ok(page(&view, "/api/admin/orgs", limit, orgs.len() == limit, orgs.last().map(|org| org.id.to_string())))
 }
 
 /// The org that the credential belongs to.

@@ -54,7 +54,7 @@ pub async fn holds_of_user(
     }
     let views = holds.iter().map(|hold| HoldView::new(hold, &names[&hold.event], &[]));
     let view = HoldPageView { holds: views.collect() };
-    Ok(page(&view, &path, limit, holds.len(), holds.last().map(|hold| hold.id.to_string())))
+    Ok(page(&view, &path, limit, holds.len() == limit, holds.last().map(|hold| hold.id.to_string())))
 }
 
 /// A user id as a path segment.

@@ -79,6 +79,8 @@ pub async fn book(
     let user = caller.user()?;
     let payment_reference = posted.body.payment_reference.as_ref().map(|reference| reference.0.clone());
     let places = posted.body.places(user);
+    // If it can't be read now, nothing is sold: who repeats a sale whose answer failed would sell twice.
+    app.engine.event(caller.org, places.event).await?;
     let command = Command::Book { places, payment_reference };
     answer(&app, app.execute(&caller, command, posted.idempotency).await?, true).await
 }

@@ -173,8 +173,12 @@ impl Snapshot {
             currency: self.event.currency.as_str(),
             seats: Seats { snapshot: self },
         };
-        let text = serde_json::to_vec(&map).expect("a map is JSON");
-        if zipped { gzip::whole(&text) } else { vec![text.into()] }
+        let mut text = serde_json::to_vec(&map).expect("a map is JSON");
+        if zipped {
+            return gzip::whole(&text);
+        }
+        text.shrink_to_fit();
+        vec![text.into()]
     }
 }
 
@@ -194,7 +198,7 @@ pub async fn draw(live: Arc<LiveEvent>, block: Option<BlockId>, zipped: bool) ->
     };
     let sequence = snapshot.sequence;
     if snapshot.statuses.len() < SMALL {
-        return Ok((sequence, snapshot.write(zipped)));
+        return Ok((sequence, drawing::under_way(snapshot.write(zipped))?));
     }
-    Ok((sequence, drawing::draw(move || snapshot.write(zipped)).await?))
+    Ok((sequence, drawing::under_way(drawing::draw(move || snapshot.write(zipped)).await?)?))
 }

@@ -37,7 +37,7 @@ async fn tokens_are_checked_in_every_part() {
     let good = claims(&server);
     try_with(&server, &sign(Algorithm::HS256, SECRET, &good)).await.refused(404, "unknown_event");
     let several = json!([AUDIENCE, "other"]);
-    let changes: [(&str, Value); 16] = [
+    let changes: [(&str, Value); 17] = [
         ("exp", json!(now() - 60)),
         ("exp", json!("9999999999")),
         ("exp", Value::Null),
@@ -49,6 +49,7 @@ async fn tokens_are_checked_in_every_part() {
         ("aud", Value::Null),
         ("sub", Value::Null),
         ("sub", json!("")),
+        ("sub", json!(" ann")),
         ("sub", json!("a\u{0}b")),
         ("sub", json!("x".repeat(129))),
         ("org", Value::Null),

@@ -61,7 +61,7 @@ fn extra() -> Router {
 #[tokio::test]
 async fn slow_and_panicking_handlers_are_answered_for() {
     let change = |options: &mut rowlock_api::ApiOptions| {
-        options.limits.request_timeout = Duration::from_millis(50);
+        options.limits.request_timeout = Duration::from_secs(1);
     };
     let server = Server::start_on(change, EngineOptions::default(), |api| api.router_with(extra())).await;
     let answer = server.get("/slow").with(&server.admin).send().await;
@@ -139,4 +139,15 @@ async fn the_request_id_reaches_the_journal() {
     let last = journal["entries"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&last["request_id"], &last["actor"]), (&json!("find-me"), &json!("user:ann")));
     assert_eq!(last["type"], "SEAT-HOLD-CREATED");
+}
+
+/// What a client made up need not be read out to it in full.
+#[tokio::test]
+async fn a_long_name_is_not_repeated() {
+    let server = Server::start().await;
+    let mut body = json!({});
+    body["\u{1}".repeat(40_000)] = json!(1);
+    let answer = server.post("/api/bookings/hold-seats", body).with(&server.admin).send().await;
+    answer.refused(422, "invalid");
+    assert!(answer.bytes.len() < 8_000, "{} bytes", answer.bytes.len());
 }
