@@ -32,10 +32,10 @@ pub(super) fn heartbeat(
     now: Time,
 ) -> Result<Decided, Refusal> {
     let hold = live_hold(slice, org, id, user, now)?;
-    if hold.expires_at >= hold.max_expires_at {
+    let step = policy(slice, hold).heartbeat_seconds;
+    if hold.expires_at >= hold.max_expires_at || step == 0 {
         return Err(Refusal::ExtensionExhausted { hold: id, max_expires_at: hold.max_expires_at });
     }
-    let step = policy(slice, hold).heartbeat_seconds;
     Ok(Decided::hold(Facts::from_iter([moved(hold, step, None)]), id))
 }
 

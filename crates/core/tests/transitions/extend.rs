@@ -60,6 +60,15 @@ fn heartbeats_add_time_up_to_the_limit_and_then_no_more() {
 }
 
 #[test]
+fn where_heartbeats_add_nothing_there_are_none() {
+    let mut stage = Stage::with(Policy { heartbeat_seconds: 0, ..Policy::default() });
+    let hold = stage.hold("ann", "cart", &[0], 0);
+    let refusal = stage.refused(heartbeat(hold.id, "ann"));
+    let max_expires_at = hold.max_expires_at;
+    assert_eq!(refusal, Refusal::ExtensionExhausted { hold: hold.id, max_expires_at });
+}
+
+#[test]
 fn checkout_at_the_limit_is_noted_and_moves_nothing() {
     let policy = Policy { ttl_seconds: 60, max_hold_seconds: 60, ..Policy::default() };
     let mut stage = Stage::with(policy);
