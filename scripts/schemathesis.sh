@@ -63,5 +63,12 @@ if grep -q panicked "$data/log"; then
   grep -A5 panicked "$data/log" >&2
   exit 1
 fi
+# Requests that are all refused would show nothing.
+bought=$(python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' "$url/metrics" |
+  sed -n 's/^rowlock_hold_converted_total \([0-9]*\).*/\1/p')
+if [ "${bought:-0}" -lt 5 ]; then
+  echo "hardly anything was bought: ${bought:-nothing}" >&2
+  exit 1
+fi
 "$binary" verify --data "$data"
 exit "$status"

@@ -148,7 +148,8 @@ impl Process {
     pub fn ended(&self, within: Duration) -> Option<ExitStatus> {
         let mut status = None;
         wait_until(within, || {
-            status = self.child().try_wait().unwrap_or(Some(ExitStatus::from_raw(0)));
+            // Who can't be asked has not ended well.
+            status = self.child().try_wait().unwrap_or(Some(ExitStatus::from_raw(1 << 8)));
             status.is_some()
         });
         status

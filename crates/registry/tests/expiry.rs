@@ -64,11 +64,11 @@ async fn many_holds_that_end_together_are_all_freed_in_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_extension_moves_the_end() {
-    let policy = Policy { ttl_seconds: 1, checkout_extension_seconds: 1, ..Policy::default() };
+    let policy = Policy { ttl_seconds: 1, checkout_extension_seconds: 3, ..Policy::default() };
     let house = House::new(Setup { policy, ..Setup::default() }).await;
     let hold = house.held(house.stage.hold("ann", &[0])).await;
     let moved = house.held(house.stage.checkout("ann", hold.id)).await;
-    assert_eq!(moved.expires_at, hold.expires_at.plus_seconds(1));
+    assert_eq!(moved.expires_at, hold.expires_at.plus_seconds(3));
     assert_eq!(house.live().await.read().seat(0).held_until, Some(moved.expires_at));
     house.stage.wait_until(hold.expires_at.plus_millis(300)).await;
     assert_eq!(house.status(0).await, SeatStatus::Held, "its first end has passed");

@@ -86,7 +86,9 @@ async fn the_audit_notices_a_hold_that_is_gone_or_short() {
         let client = Client::of(&server, data);
         let (load, books) = (load.clone(), books.clone());
         let audit = tokio::spawn(async move { load.audit(&client, &books).await });
-        assert!(audit.await.is_err(), "nothing was noticed after: {damage}");
+        let noticed = audit.await.expect_err(damage).into_panic();
+        let why = noticed.downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        assert!(why.contains("Entry"), "not what is in the books: {why}");
     }
 }
 

@@ -61,7 +61,7 @@ async fn the_printed_line_holds_two_seats_at_every_start() {
     let folder = tempfile::tempdir().unwrap();
     for start in 1..=2 {
         let mut server = Server::start(folder.path(), &["--demo"]);
-        let printed = server.printed();
+        let printed = server.printed_until("-d '");
         assert!(printed.contains(&format!("{}/docs", server.url)), "{printed}");
         let line = &printed[printed.find("curl ").unwrap()..];
         let answer = reqwest::Client::new()

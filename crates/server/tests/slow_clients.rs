@@ -74,11 +74,11 @@ fn a_client_that_does_not_read_its_answer_loses_its_place() {
 
 #[test]
 fn a_client_that_reads_slowly_gets_all_of_it() {
-    const LIMIT: u32 = 500;
+    const LIMIT: u32 = 1_500;
     let stadium = Stadium::open(LIMIT);
     let mut slow = stadium.ask(&stadium.map);
     let (mut read, mut whole, begun) = (0, None, Instant::now());
-    let mut buffer = vec![0; 1024 * 1024];
+    let mut buffer = vec![0; 512 * 1024];
     while whole.is_none_or(|whole| read < whole) {
         std::thread::sleep(Duration::from_millis(100));
         let n = slow.read(&mut buffer).unwrap();

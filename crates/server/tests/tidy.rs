@@ -49,8 +49,7 @@ fn read(path: &Path) -> String {
 /// All files below a folder, without what is built or hidden.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let Ok(entries) = std::fs::read_dir(folder) else { return found };
-    for entry in entries {
+    for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && name != "target" && name != "data" && !name.starts_with('.') {
@@ -117,6 +116,14 @@ fn only_the_crates_that_should_speak_a_language_do() {
     let core = dependencies("core", "dependencies");
     for outside in ["tokio", "rand", "jiff", "tracing", "metrics", "serde_json"] {
         assert!(!core.contains(outside), "the kernel does no I/O and has no clock, randomness or log");
+    }
+}
+
+#[test]
+fn only_the_warm_tier_speaks_redis() {
+    for path in files(&root().join("crates/registry/src"), ".rs") {
+        let is_warm = shown(&path).starts_with("crates/registry/src/warm");
+        assert!(is_warm || !read(&path).contains("redis::"), "{} speaks Redis", shown(&path));
     }
 }
 

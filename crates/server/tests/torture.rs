@@ -33,7 +33,12 @@ fn five_minutes() {
         let done = outcomes.is_some_and(|found| found.contains_key("200") || found.contains_key("201"));
         assert!(done, "there was never a {name}: {report}");
     }
-    assert!(report.looked.seat_operations > 200, "hardly anything happened: {report}");
+    let looked = &report.looked;
+    assert!(looked.seat_operations > 200, "hardly anything happened: {report}");
+    assert!(
+        looked.maps > 50 && looked.bookings > 10 && looked.holds > 50,
+        "hardly anything was compared: {report}"
+    );
 }
 
 /// What is found when the product is broken on purpose.

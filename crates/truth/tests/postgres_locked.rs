@@ -100,7 +100,7 @@ async fn in_degraded_mode_a_locked_seat_is_taken() {
     assert!(matches!(&answers[0], Err(Failure::Refused(Refusal::SeatsTaken { .. }))), "{answers:?}");
     assert!(answers[1].is_ok(), "{answers:?}");
     assert!(began.elapsed() >= Duration::from_millis(70), "it is tried three times more");
-    assert!(began.elapsed() < Duration::from_millis(1_000));
+    assert!(began.elapsed() < Duration::from_millis(1_900));
     other.batch_execute("ROLLBACK").await.expect("the lock is let go");
     stage.held(stage.hold("ann", &[0])).await;
     stage.assert_clean().await;
@@ -173,7 +173,7 @@ async fn choosing_does_not_wait_for_seats_that_are_locked() {
     let began = Instant::now();
     let hold = stage.held(stage.hold_any("ann", block, 2)).await;
     assert_eq!(hold.seats.iter().map(|seat| seat.ordinal).collect::<Vec<_>>(), [18, 19]);
-    assert!(began.elapsed() < Duration::from_millis(1_000), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_millis(1_900), "{:?}", began.elapsed());
     // The rest is locked and may come free, so it is waited for, and then had.
     let waiting = tokio::spawn({
         let stage = stage.clone();
@@ -234,7 +234,7 @@ async fn the_locks_of_another_organization_are_not_felt() {
         let began = Instant::now();
         let refusal = stage.refused(request).await;
         assert!(
-            began.elapsed() < Duration::from_millis(1_500),
+            began.elapsed() < Duration::from_millis(1_900),
             "command {i}: {refusal} after {:?}",
             began.elapsed()
         );
@@ -258,7 +258,7 @@ async fn any_seats_of_another_organization_are_not_looked_for() {
     request.org = stranger.org;
     let began = Instant::now();
     assert!(matches!(stage.refused(request).await, Refusal::UnknownEvent { .. }));
-    assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_millis(1_900), "{:?}", began.elapsed());
     other.batch_execute("ROLLBACK").await.expect("the lock is let go");
     stage.assert_clean().await;
 }

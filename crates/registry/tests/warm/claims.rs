@@ -40,7 +40,7 @@ async fn the_same_user_is_no_rival_of_theirs() {
 #[tokio::test]
 async fn a_claim_that_nobody_confirms_ends_by_itself() {
     let servers = Servers::one();
-    let options = WarmOptions { pending: Duration::from_millis(300), ..servers.options() };
+    let options = WarmOptions { pending: Duration::from_secs(2), ..servers.options() };
     let warm = Warm::connect(options).await.unwrap();
     claimed(claim(&warm, "ada", &[1]).await);
     taken(claim(&warm, "bob", &[1]).await);

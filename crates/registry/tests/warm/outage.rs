@@ -33,37 +33,37 @@ async fn a_killed_server_is_noticed_after_five_calls_and_found_again_by_a_probe(
 async fn while_it_is_open_nobody_waits() {
     let servers = Servers::one();
     let options = WarmOptions {
-        call_timeout: Duration::from_millis(50),
-        bulk_timeout: Duration::from_millis(50),
+        call_timeout: Duration::from_millis(500),
+        bulk_timeout: Duration::from_millis(500),
         breaker: BreakerOptions { probe_after: NEVER, ..BreakerOptions::default() },
         ..servers.options()
     };
+    let receipt = claimed(claim(&servers.connect().await, "ada", &[1]).await);
     let warm = Warm::connect(options).await.unwrap();
-    let receipt = claimed(claim(&warm, "ada", &[1]).await);
     servers.redis().pause();
     for _ in 0..5 {
         let began = Instant::now();
         assert!(matches!(claim(&warm, "bob", &[1]).await, Claimed::Unavailable));
         let took = began.elapsed();
-        assert!(took >= Duration::from_millis(50) && took < Duration::from_secs(1), "{took:?}");
+        assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(5), "{took:?}");
     }
     assert_eq!(warm.states()[0].1, BreakerState::Open);
-    // A thousand calls that touched the network would take 50 seconds.
+    // A thousand calls that touched the network would take 500 seconds.
     let began = Instant::now();
     for _ in 0..1000 {
         assert!(matches!(claim(&warm, "bob", &[1]).await, Claimed::Unavailable));
         assert_eq!(warm.release(&receipt).await, Err(Unavailable));
         assert_eq!(warm.load(org(), event()).await, Err(Unavailable));
     }
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     servers.redis().resume();
 }
 
 #[tokio::test]
 async fn a_pause_shorter_than_five_calls_is_no_outage() {
     let servers = Servers::one();
+    claimed(claim(&servers.connect().await, "ada", &[1]).await);
     let warm = Warm::connect(hasty(&servers)).await.unwrap();
-    claimed(claim(&warm, "ada", &[1]).await);
     for _ in 0..3 {
         servers.redis().pause();
         for _ in 0..4 {
@@ -85,7 +85,7 @@ async fn a_probe_that_fails_keeps_it_open() {
     assert!(!warm.is_up());
     servers.redis().resume();
     tokio::time::timeout(PATIENCE, closings.changed()).await.unwrap();
-    claimed(claim(&warm, "ada", &[1]).await);
+    eventually("an answer", async || matches!(claim(&warm, "ada", &[1]).await, Claimed::Claimed(_))).await;
 }
 
 #[tokio::test]

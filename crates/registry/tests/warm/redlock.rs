@@ -1,10 +1,10 @@
 //! A majority of servers that know nothing of each other.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rowlock_dev::redis::Redis;
 use rowlock_registry::breaker::BreakerState;
-use rowlock_registry::warm::{Claimed, Warm};
+use rowlock_registry::warm::{Claimed, Warm, WarmOptions};
 
 use super::projection::Book;
 use super::support::*;
@@ -77,11 +77,11 @@ async fn with_one_of_three_killed_nothing_changes() {
 #[tokio::test]
 async fn a_paused_server_costs_a_few_time_outs_and_then_nothing() {
     let servers = Servers::redlock();
-    let options = hasty(&servers);
+    let options = WarmOptions { call_timeout: Duration::from_secs(1), ..hasty(&servers) };
     let limit = options.call_timeout;
-    let probe_after = std::time::Duration::from_secs(3600);
+    let probe_after = Duration::from_secs(3600);
     let breaker = rowlock_registry::breaker::BreakerOptions { probe_after, ..options.breaker };
-    let warm = Warm::connect(rowlock_registry::warm::WarmOptions { breaker, ..options }).await.unwrap();
+    let warm = Warm::connect(WarmOptions { breaker, ..options }).await.unwrap();
     all(&servers)[0].pause();
     eventually("its breaker", async || {
         claimed(claim(&warm, "ada", &[1]).await);

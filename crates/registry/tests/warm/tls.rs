@@ -50,7 +50,10 @@ async fn a_cluster_speaks_it_on_every_node() {
     let (cluster, urls) = RedisCluster::start_with_tls(&certificate.key, &certificate.file).unwrap();
     let servers = Servers::Cluster(cluster);
     let Servers::Cluster(cluster) = &servers else { unreachable!() };
-    let warm = Warm::connect(options(&servers, urls[..1].to_vec(), Some(&certificate.file))).await.unwrap();
+    let options = options(&servers, urls[..1].to_vec(), Some(&certificate.file));
+    // All of them are still there when they are counted.
+    let options = WarmOptions { pending: std::time::Duration::from_secs(60), ..options };
+    let warm = Warm::connect(options).await.unwrap();
     for number in 0..20 {
         assert_eq!(rush(&warm, super::modes::event_number(number), 1, 10).await, (1, 9));
     }

@@ -45,7 +45,6 @@ impl Load {
 
     /// Buys until the server is gone or the load is stopped. Returns everybody's books.
     pub async fn run(self: Arc<Self>, client: &Client, round: u32) -> Vec<Entry> {
-        self.stopping.store(false, Ordering::Relaxed);
         let buyers = (0..BUYERS).map(|buyer| {
             let (load, client) = (Arc::clone(&self), client.clone());
             tokio::spawn(async move { load.buy(&client, &format!("{round}-{buyer}"), buyer).await })
@@ -116,7 +115,9 @@ impl Load {
             })
             .collect();
         for auditor in auditors {
-            auditor.await.unwrap();
+            if let Err(found) = auditor.await {
+                std::panic::resume_unwind(found.into_panic());
+            }
         }
     }
 

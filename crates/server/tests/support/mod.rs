@@ -97,6 +97,15 @@ impl Server {
         self.lines.join("\n")
     }
 
+    /// What it has printed when that has come.
+    pub fn printed_until(&mut self, word: &str) -> String {
+        while !self.lines.iter().any(|line| line.contains(word)) {
+            let line = self.rest.recv_timeout(START_LIMIT);
+            self.lines.push(line.unwrap_or_else(|_| panic!("no {word} in {:?}", self.lines)));
+        }
+        self.lines.join("\n")
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
