@@ -204,11 +204,6 @@ fn add_response_headers(method: &str, status: &str, response: &mut Value, guarde
         response["headers"]["RateLimit"] = field("What is left of the rate limit.");
         response["headers"]["RateLimit-Policy"] = field("The rate limit.");
     }
-    if response["description"].as_str().is_some_and(|text| text.starts_with("The map")) {
-        response["headers"]["ETag"] = field("Strong. Send it back in If-None-Match.");
-        response["headers"]["Cache-Control"] = field("Always to be asked again.");
-        response["headers"]["Vary"] = field("Accept-Encoding.");
-    }
     if method == "post" && status.starts_with('2') {
         response["headers"]["Idempotency-Replayed"] = field("«true» when the answer is a recorded one.");
     }

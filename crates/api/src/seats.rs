@@ -79,8 +79,14 @@ const fn letter(status: SeatStatus) -> u8 {
         ("If-None-Match" = Option<String>, Header, description = "The ETag of the map that the client has."),
     ),
     responses(
-        (status = 200, description = "The map in the form that was asked for.", body = full::SeatMap),
-        (status = 304, description = "The map has not changed."),
+        (
+            status = 200, description = "The map in the form that was asked for.", body = full::SeatMap,
+            headers(("ETag" = String, description = "Strong. Send it back in If-None-Match."))
+        ),
+        (
+            status = 304, description = "The map has not changed.",
+            headers(("ETag" = String, description = "The same as that of the map."))
+        ),
     ),
     extensions(("x-scopes" = json!(["read"])), ("x-problems" = json!(["unknown_event", "unknown_block", "busy"]))),
 )]

@@ -73,21 +73,21 @@ pub async fn get_journal(
     let query = query.only(&["limit", "after"])?;
     let limit = page_limit(&query, MAX_PAGE)?;
     let after = query.number("after", 0, MAX_SEQUENCE)?.unwrap_or(0);
-    let mut rows = app.engine.journal(caller.org, event, after, limit.min(ROWS_AT_ONCE)).await?;
-    let mut is_cut = false;
-    while rows.len() < limit && rows.len() % ROWS_AT_ONCE == 0 {
-        let Some(last) = rows.last() else { break };
-        is_cut = rows.iter().map(|row| row.data.len()).sum::<usize>() >= MAX_JOURNAL_BYTES;
-        if is_cut {
-            break;
-        }
-        let more = (limit - rows.len()).min(ROWS_AT_ONCE);
-        let more = app.engine.journal(caller.org, event, last.sequence, more).await?;
-        if more.is_empty() {
-            break;
-        }
+    let (mut rows, mut bytes, mut last) = (Vec::new(), 0, after);
+    let is_full = loop {
+        let wanted = (limit - rows.len()).min(ROWS_AT_ONCE);
+        let more = app.engine.journal(caller.org, event, last, wanted).await?;
+        last = more.last().map_or(last, |row| row.sequence);
+        let is_last = more.len() < wanted;
+        bytes += more.iter().map(|row| row.data.len()).sum::<usize>();
         rows.extend(more);
-    }
+        if is_last {
+            break false;
+        }
+        if rows.len() == limit || bytes >= MAX_JOURNAL_BYTES {
+            break true;
+        }
+    };
     let entries = rows.iter().map(|row| EntryView {
         sequence: row.sequence,
         id: row.id.uuid(),
@@ -99,6 +99,5 @@ pub async fn get_journal(
     });
     let view = JournalView { event_id: event.uuid(), entries: entries.collect() };
     let path = format!("/api/admin/events/{event}/journal");
-    let last = rows.last().map(|row| row.sequence.to_string());
-    Ok(page(&view, &path, limit, is_cut || rows.len() == limit, last))
+    Ok(page(&view, &path, limit, is_full, Some(last.to_string())))
 }

@@ -2,11 +2,11 @@
 -- counters, the ordered set) follows them strictly in sequence, so that it is always the state of exactly one
 -- sequence. Facts that come too early wait in `ahead`.
 -- KEYS: the event's keys begin with this. They share a slot, so the rest can be built here.
--- ARGV: what all the event's seat ids begin with; how many facts may wait; how many of them are taken up in
--- one call; how long the projection is kept in ms; then nine values for each fact.
+-- ARGV: what all the event's seat ids begin with; how many facts may wait; how many seats those of them
+-- may name that are taken up in one call; how long the projection is kept in ms; then nine values for each fact.
 -- A seat is its ordinal in eight hex digits throughout, which is how its id ends.
 local base, prefix = KEYS[1], ARGV[1]
-local max_ahead, max_drain, keep = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local max_ahead, max_seats, keep = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local occupancy, holds, ahead = base .. 'occupancy', base .. 'seat_holds', base .. 'ahead'
 local availability, sold = base .. 'availability', base .. 'sold'
 local seat_key = base .. 'seat:' .. prefix
@@ -276,7 +276,7 @@ end
 if at then
   -- One after another, so that nothing is read in vain while the next one is missing.
   local seats = 0
-  while seats < max_drain do
+  while seats < max_seats do
     local packed = call('ZRANGEBYSCORE', ahead, at + 1, at + 1)[1]
     if not packed then
       break
