@@ -1,6 +1,8 @@
 //! Addresses that two tests can't both take.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Mutex, PoisonError};
 
 use crate::DevError;
 
@@ -11,9 +13,16 @@ pub fn own_ip() -> Ipv4Addr {
     Ipv4Addr::from_bits(0x7f00_0000 | ((std::process::id() & 0x3f_ffff) << 2) | 1)
 }
 
-/// An address of this process with a port that nobody listens on.
+/// An address of this process with a port that nobody listens on, and that nobody was given before: a server may need
+/// several, and listens on the first only after it has the last.
 pub fn free() -> Result<SocketAddr, DevError> {
-    let listener = TcpListener::bind((IpAddr::V4(own_ip()), 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.map_err(DevError::io("no free port could be found"))
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let listener = TcpListener::bind((IpAddr::V4(own_ip()), 0));
+        let address = listener.and_then(|listener| listener.local_addr());
+        let address = address.map_err(DevError::io("no free port could be found"))?;
+        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(address.port()) {
+            return Ok(address);
+        }
+    }
 }
