@@ -14,7 +14,7 @@ use rowlock_core::{
     BookingId, Command, EventId, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Time, UserId,
 };
 use rowlock_truth::read::{EventPage, JournalRow};
-use rowlock_truth::{Committed, Durability, Truth};
+use rowlock_truth::{Belief, Committed, Durability, Truth};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
@@ -440,6 +440,9 @@ impl Engine {
         self.inner.lanes.iter().for_each(Lane::observe);
         self.inner.claims.iter().for_each(Claims::observe);
         self.inner.metrics.hot_events.set(self.hot().len() as f64);
+        let beliefs = self.truth().beliefs();
+        self.inner.metrics.beliefs_kept.absolute(beliefs.kept);
+        self.inner.metrics.beliefs_wrong.absolute(beliefs.wrong);
     }
 
     /// Finishes everything that was accepted, then closes the truth.
@@ -539,6 +542,14 @@ impl Engine {
 }
 
 impl Committal for Tiers {
+    fn believe(&self, request: &Request) -> Option<Belief> {
+        // Who is alone with its truth has nothing to gain: reading is quick there.
+        self.outward.as_ref()?;
+        let Command::Hold(places) = &request.command else { return None };
+        let live = self.hot.peek(places.event).filter(|live| live.org() == request.org)?;
+        live.read().believe(places)
+    }
+
     fn committed(&self, committed: &Committed) {
         for (sequence, fact) in &committed.facts {
             if let Stream::Event(event) = fact.stream() {

@@ -4,16 +4,20 @@
 //! commits a single command at once, a busy one commits hundreds together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use metrics::Gauge;
 use rowlock_core::Request;
-use rowlock_truth::{Committed, MAX_BATCH, Truth};
+use rowlock_truth::{Belief, Committed, MAX_BATCH, Truth};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::engine::{Failure, Reply};
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
+
+/// How long the truth is read first after a belief was wrong.
+const DOUBT: Duration = Duration::from_millis(50);
 
 type Answer = Result<Reply, Failure>;
 
@@ -32,6 +36,9 @@ pub struct Lane {
 
 /// What happens with the facts of a batch once they are durable, before anybody is answered.
 pub trait Committal: Send + Sync + 'static {
+    /// What this process believes of a request that is about to be committed, for a truth that goes by it.
+    fn believe(&self, request: &Request) -> Option<Belief>;
+
     fn committed(&self, committed: &Committed);
 
     /// The facts of a whole batch, for those outside this process. Must not wait.
@@ -86,6 +93,7 @@ async fn run(
     metrics: Metrics,
 ) {
     let mut jobs = Vec::with_capacity(MAX_BATCH);
+    let mut faith = Faith::default();
     loop {
         tokio::select! {
             biased;
@@ -106,7 +114,14 @@ async fn run(
         let (requests, answers): (Vec<_>, Vec<_>) =
             jobs.drain(..).map(|job| (*job.request, job.answer)).unzip();
         let began = Instant::now();
-        let mut results = truth.commit(requests).await;
+        let mut results = match faith.in_all(&requests, &*committal) {
+            Some(beliefs) => {
+                let results = truth.commit_believing(requests, beliefs).await;
+                faith.test(truth.beliefs().wrong);
+                results
+            }
+            None => truth.commit(requests).await,
+        };
         metrics.commit_seconds.record(began.elapsed().as_secs_f64());
         assert_eq!(results.len(), answers.len(), "the truth answers each request of a batch");
         // Facts first, answers second: who is told of a change can see it.
@@ -121,5 +136,62 @@ async fn run(
             // A client that has gone away does not read its answer; the command stands all the same.
             let _ = answer.send(reply);
         }
+    }
+}
+
+/// Whether what this process believes is passed on. Who was wrong a moment ago will be wrong again: somebody else is selling the
+/// same seats, and a batch that is tried in vain costs as much as one that is not.
+#[derive(Default)]
+struct Faith {
+    /// Times that the truth has found a belief wrong.
+    wrong: u64,
+    doubts_until: Option<Instant>,
+}
+
+impl Faith {
+    /// What is believed of each request. `None`: nothing of some of them.
+    fn in_all(&self, requests: &[Request], committal: &dyn Committal) -> Option<Vec<Belief>> {
+        if self.doubts_until.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
+        requests.iter().map(|request| committal.believe(request)).collect()
+    }
+
+    fn test(&mut self, wrong: u64) {
+        if wrong != self.wrong {
+            self.wrong = wrong;
+            self.doubts_until = Some(Instant::now() + DOUBT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Believer;
+
+    impl Committal for Believer {
+        fn believe(&self, _: &Request) -> Option<Belief> {
+            None
+        }
+
+        fn committed(&self, _: &Committed) {}
+
+        fn publish(&self, _: &mut [Result<Committed, rowlock_truth::Failure>]) {}
+    }
+
+    #[test]
+    fn whoever_was_wrong_doubts_for_a_while() {
+        let mut faith = Faith::default();
+        let believes = |faith: &Faith| faith.in_all(&[], &Believer).is_some();
+        faith.test(0);
+        assert!(believes(&faith));
+        faith.test(1);
+        assert!(!believes(&faith));
+        faith.doubts_until = Some(Instant::now());
+        // Being wrong once is not held against anybody for ever.
+        faith.test(1);
+        assert!(believes(&faith));
     }
 }

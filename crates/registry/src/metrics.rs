@@ -26,6 +26,8 @@ pub struct Metrics {
     pub lane_full: Counter,
     pub batch_size: Histogram,
     pub commit_seconds: Histogram,
+    pub beliefs_kept: Counter,
+    pub beliefs_wrong: Counter,
     pub hot_events: Gauge,
     pub announcements_lost: Counter,
     pub follow_lag: Gauge,
@@ -59,6 +61,10 @@ impl Metrics {
         describe_counter!("rowlock_lane_full_total", "Commands refused because the lane was full.");
         describe_histogram!("rowlock_batch_size", "Commands in a committed batch.");
         describe_histogram!("rowlock_commit_seconds", "How long the truth took for a batch.");
+        describe_counter!(
+            "rowlock_believed_batches_total",
+            "Batches of holds that were written without being read first, by whether what was believed of them was so."
+        );
         describe_gauge!("rowlock_hot_events", "Events in memory.");
         describe_counter!(
             "rowlock_announcements_lost_total",
@@ -91,6 +97,8 @@ impl Metrics {
             lane_full: counter!("rowlock_lane_full_total"),
             batch_size: histogram!("rowlock_batch_size"),
             commit_seconds: histogram!("rowlock_commit_seconds"),
+            beliefs_kept: counter!("rowlock_believed_batches_total", "result" => "kept"),
+            beliefs_wrong: counter!("rowlock_believed_batches_total", "result" => "wrong"),
             hot_events: gauge!("rowlock_hot_events"),
             announcements_lost: counter!("rowlock_announcements_lost_total"),
             follow_lag: gauge!("rowlock_follow_lag_facts"),

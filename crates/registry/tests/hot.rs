@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::join_all;
+use rowlock_core::command::Places;
 use rowlock_core::seat::SeatStatus;
-use rowlock_core::{Command, EventId, Fact, Time};
+use rowlock_core::{CartToken, Command, EventId, Fact, Time};
 use rowlock_registry::EngineOptions;
 use rowlock_registry::hot::{HotTier, LEAST_WEIGHT};
 use rowlock_truth::Truth;
@@ -92,6 +93,47 @@ async fn surely_taken_means_taken_for_this_user_and_for_longer_than_the_margin()
         assert!(!event.surely_taken(3, &bob, now, 0), "what is blocked the truth must say");
         assert!(!event.surely_taken(4, &bob, now, 0), "what is free can be had");
     }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_of_free_seats_in_a_new_cart_is_believed() {
+    let house = House::new(Setup::default()).await;
+    let (live, stage) = (house.live().await, &house.stage);
+    let in_cart = |who: &str, cart: &str, seats: &[u32]| {
+        let cart = CartToken::new(cart).unwrap();
+        Places { cart, ..stage.places(who, seats, &[]) }
+    };
+    let believed = |places: Places| live.read().believe(&places).map(|belief| belief.tiers.len());
+    assert_eq!(believed(in_cart("ann", "one", &[0, 1])), Some(2));
+    assert_eq!(believed(in_cart("ann", "one", &[0, 9_999])), None, "there is no such seat");
+    assert_eq!(believed(stage.places("ann", &[0], &[(stage.areas[0], 1)])), None, "an area must be counted");
+
+    let hold = house.held(stage.hold_in_cart("ann", "one", &[0])).await;
+    assert_eq!(believed(in_cart("bob", "one", &[0])), None, "it is held");
+    assert_eq!(believed(in_cart("ann", "one", &[1])), None, "the cart has a hold");
+    assert_eq!(believed(in_cart("ann", "two", &[1])), Some(1), "another cart has none");
+    house.engine.execute(stage.release("ann", hold.id, &[])).await.expect("it is hers");
+    assert_eq!(believed(in_cart("ann", "one", &[0])), Some(1), "it is as before");
+
+    let sold = house.held(stage.hold_in_cart("bob", "one", &[2])).await;
+    house.engine.execute(stage.confirm("bob", sold.id)).await.expect("a booking");
+    assert_eq!(believed(in_cart("cid", "one", &[2])), None, "it is sold");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_users_are_limited_only_new_ones_are_believed() {
+    let mut setup = Setup::default();
+    setup.policy.seats_per_user = Some(4);
+    let house = House::new(setup).await;
+    let (live, stage) = (house.live().await, &house.stage);
+    let believed = |who: &str| live.read().believe(&stage.places(who, &[5], &[])).is_some();
+    assert!(believed("ann"));
+    let hold = house.held(stage.hold_in_cart("ann", "one", &[0])).await;
+    assert!(!believed("ann") && believed("bob"), "her other carts count too");
+    house.engine.execute(stage.release("ann", hold.id, &[])).await.expect("it is hers");
+    assert!(!believed("ann"), "she may have more than this one");
     house.close().await;
 }
 

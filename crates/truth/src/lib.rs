@@ -60,6 +60,22 @@ pub enum Failure {
     Broken(String),
 }
 
+/// What this process believes of a command that holds seats: they are free, its cart has no hold yet, and its user has no
+/// places where the event limits them. A store may go by that instead of reading first, if it compares all of it when it
+/// writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Belief {
+    /// Of each seat, in the order in which the command names them.
+    pub tiers: Vec<u8>,
+}
+
+/// Batches that were committed on belief, and those of which something else was true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beliefs {
+    pub kept: u64,
+    pub wrong: u64,
+}
+
 pub type ReadResult<T> = Result<T, Failure>;
 
 /// What came in from other processes.
@@ -84,6 +100,19 @@ pub enum Durability {
 pub trait Truth: Send + Sync + 'static {
     /// Decides and commits a batch in order. One answer for each request, in the same order.
     fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>>;
+
+    /// The same for a batch of holds, with what this process believes of each. A store that reads quickly does not care.
+    fn commit_believing(
+        &self,
+        batch: Vec<Request>,
+        _beliefs: Vec<Belief>,
+    ) -> Answer<'_, Vec<Result<Committed, Failure>>> {
+        self.commit(batch)
+    }
+
+    fn beliefs(&self) -> Beliefs {
+        Beliefs::default()
+    }
 
     /// How many batches it can commit side by side. With more than one, the last is left to housekeeping.
     fn lanes(&self) -> usize {

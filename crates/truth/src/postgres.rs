@@ -3,6 +3,7 @@
 //! A few connections write ([`lanes`]), one for each lane of the engine; reads have connections of their own, so that
 //! a report can't starve a hold. `now` is the clock of Postgres, so no node's clock decides anything.
 
+mod belief;
 mod clock;
 mod codec;
 mod commit;
@@ -43,7 +44,7 @@ use self::fault::{StoreError, Stored};
 use self::lanes::Lanes;
 use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
-use crate::{Answer, Committed, Durability, Failure, Heard, ReadResult, Truth};
+use crate::{Answer, Belief, Beliefs, Committed, Durability, Failure, Heard, ReadResult, Truth};
 
 /// How long a read waits for a connection, and how long it may take.
 const READ_WAIT: Duration = Duration::from_secs(2);
@@ -91,6 +92,8 @@ pub struct Sabotage {
     pub no_compare_and_set: bool,
     /// How long a node stands still in the middle of each transaction.
     pub pause: Duration,
+    /// Whatever is to be held is believed to be free.
+    pub gullible: bool,
 }
 
 pub struct PostgresTruth {
@@ -99,6 +102,8 @@ pub struct PostgresTruth {
     lanes: Lanes,
     readers: Pool,
     lane_count: usize,
+    #[cfg(feature = "conformance")]
+    gullible: bool,
 }
 
 impl PostgresTruth {
@@ -139,6 +144,8 @@ impl PostgresTruth {
             target,
             clock,
             lane_count: lanes,
+            #[cfg(feature = "conformance")]
+            gullible: options.sabotage.gullible,
         })
     }
 
@@ -180,7 +187,25 @@ fn pool(target: &Target, readers: usize) -> Result<Pool, PostgresError> {
 
 impl Truth for PostgresTruth {
     fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>> {
+        #[cfg(feature = "conformance")]
+        if self.gullible
+            && let Some(beliefs) = batch.iter().map(belief::anything).collect()
+        {
+            return self.commit_believing(batch, beliefs);
+        }
         Box::pin(self.lanes.commit(batch))
+    }
+
+    fn commit_believing(
+        &self,
+        batch: Vec<Request>,
+        beliefs: Vec<Belief>,
+    ) -> Answer<'_, Vec<Result<Committed, Failure>>> {
+        Box::pin(self.lanes.commit_believing(batch, beliefs))
+    }
+
+    fn beliefs(&self) -> Beliefs {
+        self.lanes.beliefs()
     }
 
     fn lanes(&self) -> usize {

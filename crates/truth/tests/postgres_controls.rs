@@ -21,7 +21,7 @@ const HOLDERS: usize = 1_000;
 
 /// What was read is old when it is used, and nobody compares.
 const UNGUARDED: Sabotage =
-    Sabotage { no_locks: true, no_compare_and_set: true, pause: Duration::from_millis(2) };
+    Sabotage { no_locks: true, no_compare_and_set: true, pause: Duration::from_millis(2), gullible: false };
 
 async fn nodes(backend: &PostgresBackend, count: usize) -> Vec<Arc<dyn Truth>> {
     // All at once: the first migrates, the others wait for it.

@@ -1,20 +1,24 @@
 //! One event in memory: arrays by seat ordinal, a bitmap of what is free, and counters.
 
+mod carts;
 mod fits;
 
 use std::sync::Arc;
 
 use rowlock_core::area::Area;
 use rowlock_core::booking::{Admits, Booking};
+use rowlock_core::command::Places;
 use rowlock_core::event::Event;
 use rowlock_core::fact::{Fact, HoldPart, SectionsAdded};
 use rowlock_core::hold::{HeldArea, HeldSeat};
 use rowlock_core::seat::{SeatState, SeatStatus};
 use rowlock_core::{AreaId, BlockId, HoldId, SeatId, Time, UserId};
+use rowlock_truth::Belief;
 use rowlock_truth::read::EventSnapshot;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
+use self::carts::Carts;
 use super::layout::Layout;
 
 /// Seats by status.
@@ -65,6 +69,7 @@ pub struct HotEvent {
     counts: Counts,
     block_counts: Vec<Counts>,
     areas: Vec<AreaCounts>,
+    carts: Carts,
     sequence: u64,
     /// Grows when the layout does, so that whoever caches a drawn map knows.
     layout_version: u64,
@@ -92,6 +97,7 @@ impl HotEvent {
             counts: Counts::default(),
             block_counts: vec![Counts::default(); snapshot.row.blocks.len()],
             areas: snapshot.areas,
+            carts: Carts::default(),
             sequence: snapshot.sequence,
             layout_version: snapshot.sequence,
         };
@@ -198,9 +204,24 @@ impl HotEvent {
         }
     }
 
+    /// What is to be believed of a hold that goes down now. `None`: nothing, it must be looked at.
+    pub fn believe(&self, places: &Places) -> Option<Belief> {
+        let only_seats = places.blocks.is_empty() && places.areas.is_empty();
+        if !only_seats || !self.carts.is_new(&places.user, &places.cart, self.event.policy.seats_per_user) {
+            return None;
+        }
+        let tier = |seat: &SeatId| {
+            let ordinal = self.ordinal(*seat)?;
+            let is_free = self.status[ordinal as usize] == SeatStatus::Available;
+            is_free.then(|| self.layout.tier(ordinal))
+        };
+        Some(Belief { tiers: places.seats.iter().map(tier).collect::<Option<_>>()? })
+    }
+
     /// Memory of everything that grows with the number of seats.
     pub fn bytes(&self) -> usize {
         self.layout.bytes()
+            + self.carts.bytes()
             + self.status.capacity()
             + self.hold.capacity() * 16
             + self.until.capacity() * 8
@@ -221,9 +242,11 @@ impl HotEvent {
         self.sequence = sequence;
         match fact {
             Fact::HoldCreated(hold) => {
+                self.carts.add(&hold.user, &hold.cart, self.event.policy.seats_per_user, self.status.len());
                 self.take(hold.id, &hold.user, hold.expires_at, &hold.seats, &hold.areas)
             }
             Fact::HoldGrew(part) => {
+                self.carts.add(&part.user, &part.cart, self.event.policy.seats_per_user, self.status.len());
                 self.take(part.hold, &part.user, part.expires_at, &part.seats, &part.areas)
             }
             Fact::HoldExtended(moved) => {
@@ -231,7 +254,12 @@ impl HotEvent {
                     self.until[seat.ordinal as usize] = moved.expires_at.millis();
                 }
             }
-            Fact::HoldReleased(part) | Fact::HoldExpired(part) => self.give_back(part),
+            Fact::HoldReleased(part) | Fact::HoldExpired(part) => {
+                if part.ended {
+                    self.carts.remove(&part.user, &part.cart, self.event.policy.seats_per_user);
+                }
+                self.give_back(part);
+            }
             Fact::BookingConfirmed(booking) => self.sold(booking),
             Fact::BookingCancelled(booking) => self.cancelled(booking),
             Fact::SeatsBlocked(marked) => self.mark_all(&marked.seats, SeatStatus::Blocked),

@@ -67,6 +67,26 @@ async fn what_another_node_has_just_made_has_its_name() {
     house.assert_well().await;
 }
 
+/// Free seats and new carts are written without being read first. Where that is wrong, nobody is told anything else than
+/// what is so: two nodes sell the same seats to the same carts, and neither has heard of the other's holds before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_believed_is_compared() {
+    let house = House::new(Warm::None, Setup { nodes: 2, ..Setup::default() }).await;
+    for seat in 0..20 {
+        house.held(0, &format!("user-{seat}"), &[seat]).await;
+    }
+    let believed = async |node| house.metric(node, "rowlock_believed_batches_total").await;
+    assert!(believed(0).await >= 15.0, "{}", believed(0).await);
+    // The other node has just learned of the event and of none of its carts.
+    house.occupancy(1).await;
+    for seat in 0..20 {
+        let (status, hold) = house.hold(1, &format!("user-{seat}"), &[20 + seat]).await;
+        assert_eq!((status, hold["seats"].as_array().map(Vec::len)), (201, Some(2)), "{hold}");
+    }
+    assert!(believed(1).await >= 1.0);
+    house.assert_well().await;
+}
+
 /// All nodes look for expired holds. Each ends once, and is shown free everywhere within a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_expiry_is_released_once() {

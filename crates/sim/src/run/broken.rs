@@ -7,6 +7,8 @@ use clap::ValueEnum;
 pub enum Broken {
     /// Store: rows are neither locked nor compared with the version they were read with.
     NoLocksNoCompare,
+    /// Store: what was believed of a batch is written without being compared.
+    BeliefNotCompared,
     /// Store client: the answer goes out before the commit.
     ReplyBeforeCommit,
     /// Store client: a commit whose answer was lost counts as done, and nobody asks.

@@ -2,6 +2,7 @@
 //!
 //! Everything here is the server's side. What a node knows of it goes through the network: see [`handle`].
 
+mod belief;
 mod commit;
 mod handle;
 mod load;
@@ -320,13 +321,26 @@ impl Store {
         transaction: Transaction,
         writes: Writes,
     ) -> Result<Vec<u64>, StoreError> {
-        {
-            let mut sessions = self.sessions.lock();
-            match sessions.get_mut(&transaction) {
-                Some(session) if session.status == Status::InProgress => session.committing = true,
-                _ => return Err(StoreError::Gone),
-            }
+        self.takes_commit(transaction)?;
+        let compare = self.broken() != Some(Broken::NoLocksNoCompare);
+        self.finish(transaction, writes, compare).await
+    }
+
+    /// The COMMIT is here: whether anybody still waits for it does not matter any more.
+    fn takes_commit(&self, transaction: Transaction) -> Result<(), StoreError> {
+        match self.sessions.lock().get_mut(&transaction) {
+            Some(session) if session.status == Status::InProgress => session.committing = true,
+            _ => return Err(StoreError::Gone),
         }
+        Ok(())
+    }
+
+    async fn finish(
+        &self,
+        transaction: Transaction,
+        writes: Writes,
+        compare: bool,
+    ) -> Result<Vec<u64>, StoreError> {
         self.work().await;
         if self.fuse.swap(false, Ordering::Relaxed) {
             self.restart();
@@ -338,7 +352,6 @@ impl Store {
             }
             return Err(StoreError::Gone);
         }
-        let compare = self.broken() != Some(Broken::NoLocksNoCompare);
         let committed = self.tables.lock().commit(writes, compare);
         match &committed {
             Ok(sequences) => {

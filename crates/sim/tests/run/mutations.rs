@@ -11,7 +11,7 @@ const WITHIN: u64 = 100;
 const fn promises(broken: Broken) -> &'static [char] {
     match broken {
         Broken::NoLocksNoCompare | Broken::ClaimTrusted | Broken::ReleaseWithoutOwner => &['S'],
-        Broken::ReaperWithoutStatus | Broken::ExpiryByNodeClock => &['S'],
+        Broken::ReaperWithoutStatus | Broken::ExpiryByNodeClock | Broken::BeliefNotCompared => &['S'],
         Broken::ReplyBeforeCommit | Broken::AmbiguousIsSuccess => &['D'],
         Broken::AmbiguousIsRepeated | Broken::NoRecord => &['X'],
         Broken::SequenceEarly | Broken::TornCommit => &['O'],

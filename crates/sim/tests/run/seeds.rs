@@ -61,6 +61,8 @@ fn no_promise_is_broken() {
         "fault: Crash",
         "hold any: done",
         "look at map",
+        "belief: kept",
+        "belief: wrong user",
     ] {
         assert!(sum.counts.get(what).is_some_and(|count| *count > 20), "{what}: {:?}", sum.counts.get(what));
     }

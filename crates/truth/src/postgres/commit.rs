@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::fault::{StoreError, Stored};
 use super::load::{self, Attempt, Loaded, Waiting, blocks};
-use super::session::Session;
+use super::session::{Backend, Session};
 use super::skipped;
 use super::store::{self, Appending};
 use crate::{Committed, Failure};
@@ -19,8 +19,8 @@ pub(super) type Results = Vec<Result<Committed, Failure>>;
 /// Times that a batch begins again because rows had changed or more of them were needed.
 const MAX_ATTEMPTS: usize = 8;
 /// Waiting for locks is bounded by Postgres; this is for a Postgres that does not answer.
-const LOAD_TIMEOUT: Duration = Duration::from_secs(4);
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const LOAD_TIMEOUT: Duration = Duration::from_secs(4);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A batch may say yes to what an earlier one wrote: a repeated key, a second confirm. If that one has not reached the
 /// standby, this must not be acknowledged either. A commit with something of its own to write waits for all before it.
 const SETTLE_AND_COMMIT: &str =
@@ -48,12 +48,19 @@ pub(super) enum Failed {
 
 /// A batch that may have been committed.
 pub(super) struct Unknown {
-    pub transaction: String,
+    pub transaction: Transaction,
     pub rows: Vec<LostRows>,
     /// In the order of the facts.
     pub ids: Vec<Uuid>,
     pub executed: Vec<Option<Result<Executed, Refusal>>>,
     pub why: StoreError,
+}
+
+/// What a transaction is known by to those who ask what became of it.
+pub(super) enum Transaction {
+    Number(String),
+    /// Its number had not come back when the connection was lost. It may not even have arrived.
+    Backend(Backend),
 }
 
 /// The journal rows of such a batch in one stream.
@@ -129,12 +136,7 @@ pub(super) async fn attempt(
     if let Err(error) = within(LOAD_TIMEOUT, doubted).await {
         return Err(leave(session, error.into()).await);
     }
-    let facts: Vec<(&Request, &Fact)> = batch
-        .iter()
-        .zip(&executed)
-        .filter_map(|(request, executed)| Some((request, executed.as_ref()?.as_ref().ok()?)))
-        .flat_map(|(request, executed)| executed.facts.iter().map(move |fact| (request, fact)))
-        .collect();
+    let facts = facts(batch, &executed);
     let (now, heard) = (loaded.now, (loaded.now, loaded.heard_at));
     if facts.is_empty() && loaded.slice.fresh_records().next().is_none() {
         let says_yes = executed.iter().flatten().any(Result::is_ok);
@@ -153,28 +155,50 @@ pub(super) async fn attempt(
     let written = within(WRITE_TIMEOUT, store::write(session, &loaded, &appending, safeguards.compare)).await;
     match written {
         Ok(sequences) => {
-            for (stream, sequence) in appending.stream.iter().zip(&sequences) {
-                session.note_written(*stream, *sequence);
-            }
+            appending.note(session, &sequences);
             Ok(Attempted { answers: answers(executed, sequences), heard })
         }
-        Err(why) if why.is_disconnect() => Err(Failed::Unknown(Box::new(Unknown {
-            transaction: loaded.transaction.clone(),
-            rows: appending.by_stream().map(|(stream, ids)| lost(session, stream, ids)).collect(),
-            ids: appending.ids,
-            executed,
-            why,
-        }))),
+        Err(why) if why.is_disconnect() => {
+            let transaction = Transaction::Number(loaded.transaction.clone());
+            Err(unknown(session, transaction, appending, executed, why))
+        }
         Err(error) => Err(leave(session, error.into()).await),
     }
 }
 
-fn lost(session: &Session, stream: Uuid, ids: Vec<Uuid>) -> LostRows {
-    LostRows { stream, after: i64::try_from(session.written_before(stream)).unwrap_or(0), ids }
+pub(super) fn facts<'a>(
+    batch: &'a [Request],
+    executed: &'a [Option<Result<Executed, Refusal>>],
+) -> Vec<(&'a Request, &'a Fact)> {
+    batch
+        .iter()
+        .zip(executed)
+        .filter_map(|(request, executed)| Some((request, executed.as_ref()?.as_ref().ok()?)))
+        .flat_map(|(request, executed)| executed.facts.iter().map(move |fact| (request, fact)))
+        .collect()
+}
+
+/// A batch whose connection was lost while it was being committed.
+pub(super) fn unknown(
+    session: &Session,
+    transaction: Transaction,
+    appending: Appending,
+    executed: Vec<Option<Result<Executed, Refusal>>>,
+    why: StoreError,
+) -> Failed {
+    let after = |stream| i64::try_from(session.written_before(stream)).unwrap_or(0);
+    let rows = appending.by_stream().map(|(stream, ids)| LostRows { stream, after: after(stream), ids });
+    Failed::Unknown(Box::new(Unknown {
+        transaction,
+        rows: rows.collect(),
+        ids: appending.ids,
+        executed,
+        why,
+    }))
 }
 
 /// Ends the transaction, if it is still there. What failed matters more than how this goes.
-async fn leave(session: &Session, failed: Failed) -> Failed {
+pub(super) async fn leave(session: &Session, failed: Failed) -> Failed {
     // A connection that does not answer is thrown away, and the transaction with it.
     let is_lost = matches!(&failed, Failed::Nothing(error) if error.is_disconnect());
     if !is_lost {

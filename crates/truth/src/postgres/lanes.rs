@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -13,14 +13,15 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
+use super::belief;
 use super::clock::DatabaseClock;
-use super::commit::{self, Attempted, Failed, LostRows, Results, Safeguards, Unknown, within};
+use super::commit::{self, Attempted, Failed, LostRows, Results, Safeguards, Transaction, Unknown, within};
 use super::connect::Target;
 use super::fault::{StoreError, Stored};
 use super::load::Waiting;
-use super::session::Session;
+use super::session::{Backend, Session};
 use super::sql;
-use crate::{Committed, Failure, demand};
+use crate::{Belief, Beliefs, Committed, Failure, demand};
 
 /// Times that a batch is tried again when somebody else was quicker, before it is taken apart.
 const MAX_STALE_RETRIES: usize = 4;
@@ -45,6 +46,8 @@ pub(super) struct Lanes {
     safeguards: Safeguards,
     /// Set while the warm tier is away: then nobody sorts out who comes first before rows are locked.
     degraded: AtomicBool,
+    kept: AtomicU64,
+    wrong: AtomicU64,
 }
 
 impl Lanes {
@@ -56,7 +59,13 @@ impl Lanes {
             permits: Arc::new(Permits { free: Semaphore::new(lanes), owed: AtomicUsize::new(0) }),
             safeguards,
             degraded: AtomicBool::new(false),
+            kept: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
         }
+    }
+
+    pub fn beliefs(&self) -> Beliefs {
+        Beliefs { kept: self.kept.load(Ordering::Relaxed), wrong: self.wrong.load(Ordering::Relaxed) }
     }
 
     pub fn set_degraded(&self, degraded: bool) {
@@ -74,6 +83,47 @@ impl Lanes {
             results.extend(self.commit_portion(portion).await);
         }
         results
+    }
+
+    /// Commits a batch on what is believed of it, and if that is not so, like any other.
+    pub async fn commit_believing(&self, batch: Vec<Request>, beliefs: Vec<Belief>) -> Results {
+        match self.commit_on_belief(&batch, &beliefs).await {
+            Some(results) => results,
+            None => self.commit(batch).await,
+        }
+    }
+
+    /// `None`: nothing was done.
+    async fn commit_on_belief(&self, batch: &[Request], beliefs: &[Belief]) -> Option<Results> {
+        if self.waiting() != Waiting::Wait {
+            return None;
+        }
+        let _permit = self.permits.try_acquire()?;
+        let mut session = self.take().await.ok()?;
+        let tried = belief::attempt(&mut session, batch, beliefs, self.clock.now(), self.safeguards)
+            .await
+            .transpose();
+        let Some(tried) = tried else {
+            self.give_back(session);
+            return None;
+        };
+        match self.finish(session, tried).await {
+            Ok(answers) => {
+                self.kept.fetch_add(1, Ordering::Relaxed);
+                Some(answers.into_iter().flatten().collect())
+            }
+            // What may have been done must not be done again.
+            Err(failed @ (Failed::Unknown(_) | Failed::Unsettled(_))) => {
+                let failure = failed.failure();
+                tracing::error!(%failure, commands = batch.len(), "a batch could not be committed");
+                Some(batch.iter().map(|_| Err(failure.clone())).collect())
+            }
+            Err(failed) => {
+                self.wrong.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(why = %failed.failure(), commands = batch.len(), "what was believed of a batch is not so");
+                None
+            }
+        }
     }
 
     async fn commit_portion(&self, batch: &[Request]) -> Results {
@@ -232,6 +282,15 @@ impl Lanes {
             session = self.connect().await?;
             tried = commit::attempt(&mut session, batch, waiting, self.safeguards).await;
         }
+        self.finish(session, tried).await
+    }
+
+    /// Finds out what is not known, and puts the connection where it belongs.
+    async fn finish(
+        &self,
+        session: Session,
+        tried: Result<Attempted, Failed>,
+    ) -> Result<Vec<Option<Result<Committed, Failure>>>, Failed> {
         if let Err(Failed::Unknown(unknown)) = tried {
             let resolved = self.resolve(unknown).await;
             if matches!(resolved, Err(Failed::Unknown(_))) {
@@ -314,23 +373,7 @@ impl Lanes {
                 Err(_) => tokio::time::sleep(ASK_AGAIN).await,
             }
         };
-        loop {
-            let status: Option<String> =
-                match session.query(sql::TRANSACTION_STATUS, [&unknown.transaction]).await {
-                    Ok(rows) => rows.first().map(|row| row.try_get(0)).transpose()?.flatten(),
-                    // «In the future»: this server, once a standby, never saw it, so it can't be under way here.
-                    Err(StoreError::Postgres(error))
-                        if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) =>
-                    {
-                        None
-                    }
-                    Err(error) => return Err(error),
-                };
-            if status.as_deref() != Some("in progress") {
-                break;
-            }
-            tokio::time::sleep(ASK_AGAIN).await;
-        }
+        self.await_end(&session, &unknown.transaction).await?;
         let mut found: FxHashMap<Uuid, u64> = FxHashMap::default();
         for LostRows { stream, after, ids } in &unknown.rows {
             for row in session.query(sql::FIND_FACTS, [stream, after, ids]).await? {
@@ -338,6 +381,37 @@ impl Lanes {
             }
         }
         Ok((session, found))
+    }
+
+    /// Waits until a transaction is over, however it ended.
+    async fn await_end(&self, session: &Session, transaction: &Transaction) -> Stored<()> {
+        loop {
+            let number = match transaction {
+                Transaction::Number(number) => number,
+                // It may still be on its way. When its backend is gone, nobody takes it in any more.
+                Transaction::Backend(Backend { pid, started }) => {
+                    if session.query(sql::END_BACKEND, [pid, started]).await?.is_empty() {
+                        return Ok(());
+                    }
+                    tokio::time::sleep(ASK_AGAIN).await;
+                    continue;
+                }
+            };
+            let status: Option<String> = match session.query(sql::TRANSACTION_STATUS, [number]).await {
+                Ok(rows) => rows.first().map(|row| row.try_get(0)).transpose()?.flatten(),
+                // «In the future»: this server, once a standby, never saw it, so it can't be under way here.
+                Err(StoreError::Postgres(error))
+                    if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) =>
+                {
+                    None
+                }
+                Err(error) => return Err(error),
+            };
+            if status.as_deref() != Some("in progress") {
+                return Ok(());
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
     }
 
     pub async fn sweep_records(&self, limit: usize) -> Stored<usize> {
@@ -396,6 +470,11 @@ struct Permits {
 impl Permits {
     async fn acquire(&self) -> Option<Permit<'_>> {
         let permit = self.free.acquire().await.ok()?;
+        Some(Permit { permits: self, permit: Some(permit) })
+    }
+
+    fn try_acquire(&self) -> Option<Permit<'_>> {
+        let permit = self.free.try_acquire().ok()?;
         Some(Permit { permits: self, permit: Some(permit) })
     }
 

@@ -488,7 +488,7 @@ async fn load_taken_place(
 }
 
 /// Makes sure that events can be found by their ids.
-async fn know_events(session: &mut Session, ids: &[EventId]) -> Stored<()> {
+pub(super) async fn know_events(session: &mut Session, ids: &[EventId]) -> Stored<()> {
     let unknown: Vec<Uuid> =
         ids.iter().filter(|id| session.events.get(**id).is_none()).map(|id| id.uuid()).collect();
     let rows = session.query_if(!unknown.is_empty(), sql::EVENTS, [&unknown]).await?;

@@ -31,6 +31,7 @@ pub(super) struct Seats {
     pub until: Vec<Option<i64>>,
     pub holds: Vec<Option<Uuid>>,
     pub tickets: Vec<Option<Uuid>>,
+    pub tiers: Vec<i16>,
 }
 
 impl Seats {
@@ -54,6 +55,7 @@ impl Seats {
             columns.until.push(until);
             columns.holds.push(hold);
             columns.tickets.push(ticket);
+            columns.tiers.push(row.value.tier.into());
         }
         Ok(columns)
     }

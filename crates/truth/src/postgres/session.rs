@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::connect::{SessionLimits, Target};
 use super::events::Events;
 use super::fault::Stored;
+use super::sql;
 use crate::id_source::TimeOrderedIds;
 
 pub(super) type Param<'p> = &'p (dyn ToSql + Sync);
@@ -20,11 +21,19 @@ pub(super) const LIMITS: SessionLimits =
 
 pub(super) struct Session {
     pub client: Client,
+    pub backend: Backend,
     statements: FxHashMap<&'static str, Statement>,
     pub events: Events,
     pub ids: TimeOrderedIds,
     /// The newest sequence of each stream that was written here. What comes next has a higher one.
     written: FxHashMap<Uuid, u64>,
+}
+
+/// The process of Postgres that a connection talks to.
+#[derive(Clone, Debug)]
+pub(super) struct Backend {
+    pub pid: i32,
+    pub started: String,
 }
 
 /// Streams that a session remembers at most.
@@ -33,8 +42,11 @@ const MAX_WRITTEN: usize = 4_096;
 impl Session {
     pub async fn connect(target: &Target) -> Stored<Self> {
         let client = target.connect(LIMITS).await?;
+        let row = client.query_one(sql::BACKEND, &[]).await?;
+        let backend = Backend { pid: row.try_get(0)?, started: row.try_get(1)? };
         Ok(Self {
             client,
+            backend,
             statements: FxHashMap::default(),
             events: Events::default(),
             ids: TimeOrderedIds::default(),

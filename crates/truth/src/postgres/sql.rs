@@ -82,15 +82,29 @@ pub(super) const RECORDS: &str = "SELECT r.org_id, r.actor, r.key, r.fingerprint
      FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n(org_id, actor, key)
      JOIN idempotency_records r ON r.org_id = n.org_id AND r.actor = n.actor AND r.key = n.key
      WHERE r.expires_at > rowlock_now()";
-/// Before the clock is read, so that a hold is counted rather once too often than once too little.
-pub(super) const USAGE: &str = "SELECT n.event_key, n.user_id,
+macro_rules! usage {
+    () => {
+        "SELECT n.event_key, n.user_id,
          (SELECT coalesce(sum(b.places), 0) FROM bookings b
           WHERE b.user_id = n.user_id AND b.event_key = n.event_key AND b.status = 0)
        + (SELECT coalesce(sum(h.places), 0) FROM holds h
           WHERE h.event_key = n.event_key AND h.user_id = n.user_id AND h.status = 0 AND h.expires_at > rowlock_now())
-     FROM unnest($1::bigint[], $2::text[]) AS n(event_key, user_id)";
+     FROM unnest($1::bigint[], $2::text[]) AS n(event_key, user_id)"
+    };
+}
+/// Before the clock is read, so that a hold is counted rather once too often than once too little.
+pub(super) const USAGE: &str = usage!();
+/// Compares with what was believed: that none of these users has any places.
+pub(super) const UNUSED: &str = concat!(
+    "SELECT rowlock_expect(coalesce(sum(u.places), 0)::bigint, 0, 'user') FROM (",
+    usage!(),
+    ") AS u(event_key, user_id, places)"
+);
 pub(super) const CLOCK: &str =
     "SELECT rowlock_now(), pg_current_xact_id()::text, current_setting('synchronous_standby_names') <> ''";
+/// The same, compared with what was believed to be the time.
+pub(super) const BELIEVED_CLOCK: &str = "SELECT c.now, pg_current_xact_id()::text,
+         rowlock_expect((abs(c.now - $1) <= $2)::int, 1, 'clock') FROM (SELECT rowlock_now() AS now) AS c";
 
 // Locking, each in sorted order.
 
@@ -178,6 +192,19 @@ pub(super) const SET_SEATS_WHATEVER: &str = "WITH done AS (
               AS n(key, version, status, held_until, hold_id, ticket_id)
          WHERE s.key = n.key RETURNING 1)
      SELECT count(*) FROM done";
+/// Seats that were not read before: what is compared is what was believed of them.
+pub(super) const TAKE_SEATS: &str = "WITH done AS (
+         UPDATE seats s SET status = 1, version = s.version + 1, held_until = n.held_until, hold_id = n.hold_id
+         FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::uuid[]) AS n(key, tier, held_until, hold_id)
+         WHERE s.key = n.key AND s.status = 0 AND s.tier = n.tier RETURNING 1)
+     SELECT rowlock_expect(count(*), cardinality($1), 'seat') FROM done";
+/// For the test that shows what comparing them is good for.
+pub(super) const TAKE_SEATS_WHATEVER: &str = "WITH done AS (
+         UPDATE seats s SET status = 1, version = s.version + 1, held_until = n.held_until, hold_id = n.hold_id,
+             ticket_id = NULL
+         FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::uuid[]) AS n(key, tier, held_until, hold_id)
+         WHERE s.key = n.key RETURNING 1)
+     SELECT count(*) FROM done";
 pub(super) const SET_AREAS: &str = "WITH done AS (
          UPDATE areas a SET held = n.held, sold = n.sold, version = a.version + 1
          FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[]) AS n(id, version, held, sold)
@@ -251,6 +278,11 @@ pub(super) const SWEEP_RECORDS: &str = "DELETE FROM idempotency_records WHERE (o
 // Asking what became of a COMMIT whose answer was lost.
 
 pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status($1::text::xid8)";
+/// Which backend a connection has. The time tells it from a later one with the same number.
+pub(super) const BACKEND: &str =
+    "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+pub(super) const END_BACKEND: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE pid = $1 AND backend_start = $2::text::timestamptz";
 pub(super) const FIND_FACTS: &str = "SELECT j.id, j.seq FROM journal j JOIN streams s ON s.key = j.stream_key
      WHERE s.id = $1 AND j.seq > $2 AND j.id = ANY($3::uuid[])";
 /// A commit that waits for the standby, so that all before it have arrived there too.

@@ -7,22 +7,23 @@ use rowlock_core::limits::IDEMPOTENCY_TTL_MILLIS;
 use rowlock_core::slice::EventRow;
 use rowlock_core::{Fact, IdSource, Request, SeatId, Stream, Time};
 use rustc_hash::FxHashMap;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::codec;
 use super::fault::{StoreError, Stored};
 use super::load::Loaded;
 use super::rows::{Areas, Bookings, Holds, Records, Seats, Tickets, int, key_of};
-use super::session::Session;
+use super::session::{Param, Session};
 use super::sql;
 use crate::columns;
 
 /// The statement timeout must not end the wait for a standby: then COMMIT would succeed without it.
-const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
+pub(super) const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
 /// The journal rows of a batch, with ids that tell whether they arrived.
 pub(super) struct Appending {
-    streams: Vec<Uuid>,
+    pub streams: Vec<Uuid>,
     counts: Vec<i64>,
     pub stream: Vec<Uuid>,
     nth: Vec<i64>,
@@ -68,13 +69,24 @@ impl Appending {
         Ok(rows)
     }
 
-    /// The sequence of each fact, given what came before in each stream.
-    fn sequences(&self, before: &FxHashMap<Uuid, i64>) -> Stored<Vec<u64>> {
+    /// The sequence of each fact, given what [`append`] says came before in each stream.
+    pub fn sequences(&self, before: &[Row]) -> Stored<Vec<u64>> {
+        let mut heads: FxHashMap<Uuid, i64> = FxHashMap::default();
+        for row in before {
+            heads.insert(codec::uuid(row, 0)?, row.try_get(1)?);
+        }
         let place = |(stream, nth): (&Uuid, &i64)| {
-            let before = before.get(stream).ok_or(StoreError::Corrupt("a stream"))?;
+            let before = heads.get(stream).ok_or(StoreError::Corrupt("a stream"))?;
             u64::try_from(before + nth).map_err(|_| StoreError::Corrupt("a sequence"))
         };
         self.stream.iter().zip(&self.nth).map(place).collect()
+    }
+
+    /// Remembers how far the streams have come.
+    pub fn note(&self, session: &mut Session, sequences: &[u64]) {
+        for (stream, sequence) in self.stream.iter().zip(sequences) {
+            session.note_written(*stream, *sequence);
+        }
     }
 
     /// The rows by stream, for whoever must find out whether they arrived.
@@ -127,8 +139,7 @@ pub(super) async fn write(
         (Bookings::new(loaded, events, true)?, Bookings::new(loaded, events, false)?);
     let tickets = Tickets::new(loaded, events)?;
     let records = Records::new(slice)?;
-    let expires_at = now.plus_millis(IDEMPOTENCY_TTL_MILLIS).millis();
-    let (rows, at) = (appending, now.millis());
+    let rows = appending;
 
     let (_, _, _, _, _, _, _, _, _, _, before, ()) = try_join!(
         session.query_if(
@@ -158,27 +169,7 @@ pub(super) async fn write(
                 &old_holds.bookings,
             ],
         ),
-        session.query_if(
-            !new_holds.ids.is_empty(),
-            sql::NEW_HOLDS,
-            [
-                &new_holds.ids,
-                &new_holds.events,
-                &new_holds.users,
-                &new_holds.carts,
-                &new_holds.statuses,
-                &new_holds.sources,
-                &new_holds.places,
-                &new_holds.seats,
-                &new_holds.areas,
-                &new_holds.created_at,
-                &new_holds.expires_at,
-                &new_holds.max_expires_at,
-                &new_holds.checkout_at,
-                &new_holds.ended_at,
-                &new_holds.bookings,
-            ],
-        ),
+        insert_holds(session, &new_holds),
         session.query_if(
             !new_bookings.ids.is_empty(),
             sql::NEW_BOOKINGS,
@@ -213,45 +204,61 @@ pub(super) async fn write(
             sql::SET_BOOKINGS,
             [&old_bookings.ids, &old_bookings.versions, &old_bookings.statuses, &old_bookings.cancelled_at],
         ),
-        session.query_if(
-            !records.keys.is_empty(),
-            sql::NEW_RECORDS,
-            [
-                &records.orgs,
-                &records.actors,
-                &records.keys,
-                &records.fingerprints,
-                &records.outcomes,
-                &expires_at,
-                &at,
-            ],
-        ),
+        insert_records(session, &records, now),
         session.query_if(!rows.fresh.is_empty(), sql::NEW_STREAMS, [&rows.fresh]),
         // One stream needs no order.
         session.query_if(rows.streams.len() > 1, sql::LOCK_STREAMS, [&rows.streams]),
-        session.query_if(
-            !rows.ids.is_empty(),
-            sql::APPEND,
-            [
-                &rows.streams,
-                &rows.counts,
-                &rows.stream,
-                &rows.nth,
-                &rows.ids,
-                &rows.kinds,
-                &rows.actors,
-                &rows.requests,
-                &rows.data,
-                &at,
-            ],
-        ),
+        append(session, rows, now),
         session.simple(COMMIT),
     )?;
-    let mut heads = FxHashMap::default();
-    for row in &before {
-        heads.insert(codec::uuid(row, 0)?, row.try_get(1)?);
-    }
-    rows.sequences(&heads)
+    rows.sequences(&before)
+}
+
+pub(super) async fn insert_holds(session: &Session, rows: &Holds) -> Stored<Vec<Row>> {
+    let columns: [Param<'_>; 15] = [
+        &rows.ids,
+        &rows.events,
+        &rows.users,
+        &rows.carts,
+        &rows.statuses,
+        &rows.sources,
+        &rows.places,
+        &rows.seats,
+        &rows.areas,
+        &rows.created_at,
+        &rows.expires_at,
+        &rows.max_expires_at,
+        &rows.checkout_at,
+        &rows.ended_at,
+        &rows.bookings,
+    ];
+    session.query_if(!rows.ids.is_empty(), sql::NEW_HOLDS, columns).await
+}
+
+pub(super) async fn insert_records(session: &Session, rows: &Records, now: Time) -> Stored<Vec<Row>> {
+    let expires_at = now.plus_millis(IDEMPOTENCY_TTL_MILLIS).millis();
+    let at = now.millis();
+    let columns: [Param<'_>; 7] =
+        [&rows.orgs, &rows.actors, &rows.keys, &rows.fingerprints, &rows.outcomes, &expires_at, &at];
+    session.query_if(!rows.keys.is_empty(), sql::NEW_RECORDS, columns).await
+}
+
+/// Takes the next sequences of the streams and writes the journal. The last statement before COMMIT.
+pub(super) async fn append(session: &Session, rows: &Appending, now: Time) -> Stored<Vec<Row>> {
+    let at = now.millis();
+    let columns: [Param<'_>; 10] = [
+        &rows.streams,
+        &rows.counts,
+        &rows.stream,
+        &rows.nth,
+        &rows.ids,
+        &rows.kinds,
+        &rows.actors,
+        &rows.requests,
+        &rows.data,
+        &at,
+    ];
+    session.query_if(!rows.ids.is_empty(), sql::APPEND, columns).await
 }
 
 /// What is made once: orgs, keys, events, blocks, seats, areas. Rare, so one after another.

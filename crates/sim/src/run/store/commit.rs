@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rowlock_core::decide::Executed;
 use rowlock_core::seat::{Seat, SeatState};
-use rowlock_core::{Command, Refusal, Request, SeatId, execute};
+use rowlock_core::{Command, Refusal, Request, SeatId, Time, execute};
 use rowlock_truth::{Committed, Failure};
 use tokio::time::{sleep, timeout};
 
@@ -28,10 +28,13 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 const LOCKED_RETRIES: [u64; 3] = [10, 20, 40];
 
-type Answers = Vec<Option<Result<Committed, Failure>>>;
+pub(super) type Answers = Vec<Option<Result<Committed, Failure>>>;
+
+/// The sequences of what was written, and the store's time if it was not known before.
+pub(super) type Written = (Vec<u64>, Option<Time>);
 
 /// Why an attempt failed, and what is known of it.
-enum Failed {
+pub(super) enum Failed {
     /// Nothing of the batch is stored.
     Nothing(StoreError),
     /// Nothing of the batch is stored, and the store can't be reached.
@@ -78,7 +81,7 @@ impl SimTruth {
         results.into_iter().zip(&batch).map(settle).collect()
     }
 
-    fn waiting(&self) -> Waiting {
+    pub(super) fn waiting(&self) -> Waiting {
         if self.degraded.load(Ordering::Relaxed) { Waiting::Skip } else { Waiting::Wait }
     }
 
@@ -97,7 +100,7 @@ impl SimTruth {
         };
         let failure = match failed {
             Failed::Away(why) => Failure::Unavailable(why.into()),
-            Failed::Unknown => Failure::Unavailable("nobody can say what became of the commit".into()),
+            Failed::Unknown => nobody_can_say(),
             Failed::Nothing(StoreError::LockTimeout) if batch.len() > 1 => {
                 return self.leave_out_locked(batch).await;
             }
@@ -155,9 +158,27 @@ impl SimTruth {
                 *answer = None;
             }
         }
+        let mut writes = self.writes(&loaded, &batch, &executed);
+        if writes.is_empty() {
+            self.roll_back(transaction).await;
+            return Ok(answers(executed, Vec::new()));
+        }
+        self.take_early(&mut writes);
+        let write = Arc::clone(&self.store).write(transaction, writes);
+        let write = async { Ok((write.await?, None)) };
+        self.send(transaction, write, executed, &batch, waiting).await
+    }
+
+    /// What is to be written when this is what was decided.
+    pub(super) fn writes(
+        &self,
+        loaded: &Loaded,
+        batch: &[Request],
+        executed: &[Option<Result<Executed, Refusal>>],
+    ) -> Writes {
         let facts = batch
             .iter()
-            .zip(&executed)
+            .zip(executed)
             .filter_map(|(request, executed)| Some((request, &executed.as_ref()?.as_ref().ok()?.facts)));
         let facts = facts.flat_map(|(request, facts)| {
             let named = (request.actor.to_string(), request.request_id.to_string());
@@ -167,27 +188,42 @@ impl SimTruth {
         if self.store.broken() == Some(Broken::NoRecord) {
             writes.records.clear();
         }
-        if writes.is_empty() {
-            self.roll_back(transaction).await;
-            return Ok(answers(executed, Vec::new()));
-        }
+        writes
+    }
+
+    pub(super) fn take_early(&self, writes: &mut Writes) {
         if self.store.broken() == Some(Broken::SequenceEarly) {
             let streams: Vec<_> = writes.facts.iter().map(|new| new.fact.stream()).collect();
             writes.taken = Some(self.store.tables.lock().take_early(&streams));
         }
-        let write = Arc::clone(&self.store).write(transaction, writes);
+    }
+
+    /// Sends what ends in a COMMIT, and finds out what became of it.
+    pub(super) async fn send(
+        &self,
+        transaction: Transaction,
+        write: impl Future<Output = Result<Written, StoreError>> + Send + 'static,
+        executed: Vec<Option<Result<Executed, Refusal>>>,
+        batch: &[Request],
+        waiting: Waiting,
+    ) -> Result<Answers, Failed> {
         if self.store.broken() == Some(Broken::ReplyBeforeCommit) {
             let (net, life) = (Arc::clone(&self.net), Arc::clone(&self.life));
             tokio::spawn(async move { net.call(&life, Place::Store, WRITE_TIMEOUT, write).await });
             return Ok(answers_without_facts(executed));
         }
         match self.net.call(&self.life, Place::Store, WRITE_TIMEOUT, write).await {
-            Ok(Ok(sequences)) => Ok(answers(executed, sequences)),
-            Ok(Err(StoreError::Gone)) => self.resolve(transaction, executed, &batch, waiting).await,
+            Ok(Ok((sequences, now))) => {
+                if let Some(now) = now {
+                    self.set_clock(now);
+                }
+                Ok(answers(executed, sequences))
+            }
+            Ok(Err(StoreError::Gone)) => self.resolve(transaction, executed, batch, waiting).await,
             Ok(Err(error)) => Err(Failed::Nothing(error)),
             Err(lost) => {
                 self.connection_lost(transaction, lost);
-                self.resolve(transaction, executed, &batch, waiting).await
+                self.resolve(transaction, executed, batch, waiting).await
             }
         }
     }
@@ -234,13 +270,21 @@ impl SimTruth {
         if self.store.broken() == Some(Broken::ExpiryByNodeClock) {
             loaded.now = self.node_time();
         }
-        let skew = loaded.now.millis() - self.store.clock.now().millis();
+        self.set_clock(loaded.now);
+    }
+
+    fn set_clock(&self, now: Time) {
+        let skew = now.millis() - self.store.clock.now().millis();
         if self.store.broken() != Some(Broken::ExpiryByNodeClock) {
             self.life.skew.store(skew, Ordering::Relaxed);
         }
     }
 
-    fn decide(&self, loaded: &mut Loaded, batch: &[Request]) -> Vec<Option<Result<Executed, Refusal>>> {
+    pub(super) fn decide(
+        &self,
+        loaded: &mut Loaded,
+        batch: &[Request],
+    ) -> Vec<Option<Result<Executed, Refusal>>> {
         let broken = self.store.broken();
         let skipped = std::mem::take(&mut loaded.skipped);
         let mut decide = |(request, skipped): (&Request, &bool)| {
@@ -306,6 +350,10 @@ impl SimTruth {
             }
         }
     }
+}
+
+pub(super) fn nobody_can_say() -> Failure {
+    Failure::Unavailable("nobody can say what became of the commit".into())
 }
 
 /// Pairs each command's facts with the sequences they got.

@@ -1,5 +1,6 @@
 //! The store as one life of a node sees it: over the network.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,10 +10,11 @@ use rowlock_core::booking::Booking;
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::SeatState;
+use rowlock_core::slice::EventRow;
 use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, SeatId, Stream, Time, UserId};
 use rowlock_truth::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use rowlock_truth::verify::{Progress, Report};
-use rowlock_truth::{Answer, Committed, Failure, Heard, ReadResult, Truth};
+use rowlock_truth::{Answer, Belief, Beliefs, Committed, Failure, Heard, ReadResult, Truth};
 use tokio::sync::mpsc;
 
 use super::tables::Tables;
@@ -36,6 +38,9 @@ pub struct SimTruth {
     pub(super) ids: Mutex<Ids>,
     pub(super) history: History,
     pub(super) degraded: AtomicBool,
+    pub(super) beliefs: Mutex<Beliefs>,
+    /// Those that were asked for. What a hold needs of them never changes.
+    pub(super) events: Mutex<BTreeMap<EventId, Arc<EventRow>>>,
 }
 
 impl SimTruth {
@@ -54,6 +59,8 @@ impl SimTruth {
             dice: dice.fork(),
             history: history.clone(),
             degraded: AtomicBool::new(false),
+            beliefs: Mutex::default(),
+            events: Mutex::default(),
         })
     }
 
@@ -62,7 +69,7 @@ impl SimTruth {
         self.store.clock.now().plus_millis(self.life.skew.load(Ordering::Relaxed))
     }
 
-    fn read<T: Send + 'static>(
+    pub(super) fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Tables, Time) -> T + Send + 'static,
     ) -> Answer<'_, ReadResult<T>> {
@@ -81,6 +88,18 @@ impl SimTruth {
 impl Truth for SimTruth {
     fn commit(&self, batch: Vec<Request>) -> Answer<'_, Vec<Result<Committed, Failure>>> {
         Box::pin(self.commit_batch(batch))
+    }
+
+    fn commit_believing(
+        &self,
+        batch: Vec<Request>,
+        beliefs: Vec<Belief>,
+    ) -> Answer<'_, Vec<Result<Committed, Failure>>> {
+        Box::pin(self.commit_believed(batch, beliefs))
+    }
+
+    fn beliefs(&self) -> Beliefs {
+        *self.beliefs.lock()
     }
 
     fn lanes(&self) -> usize {

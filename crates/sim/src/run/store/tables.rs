@@ -57,12 +57,12 @@ pub struct EventTable {
 
 /// Everything that a transaction changes.
 pub struct Writes {
-    now: Time,
+    pub now: Time,
     orgs: Vec<Org>,
     keys: Vec<ApiKey>,
     events: Vec<Arc<EventRow>>,
     sections: Vec<SectionsAdded>,
-    seats: Vec<(SeatId, Seat, Option<u64>)>,
+    pub seats: Vec<(SeatId, Seat, Option<u64>)>,
     areas: Vec<(Area, Option<u64>)>,
     holds: Vec<(Hold, Option<u64>)>,
     bookings: Vec<(Booking, Option<u64>)>,
@@ -127,19 +127,23 @@ impl Tables {
                 .bookings
                 .iter()
                 .all(|(booking, version)| same(self.bookings.get(&booking.id), *version));
+        let as_read = fresh && self.carts_are_free(writes) && self.keys_are_free(writes);
+        if as_read && self.places_are_free(&writes.sections) { Ok(()) } else { Err(StoreError::Stale) }
+    }
+
+    /// A cart has one active hold.
+    pub fn carts_are_free(&self, writes: &Writes) -> bool {
         let ends = |id: &HoldId| writes.holds.iter().any(|(hold, _)| hold.id == *id && !is_active(hold));
         let cart_is_free =
             |hold: &Hold| self.carts.get(&cart(hold)).is_none_or(|id| *id == hold.id || ends(id));
-        let carts =
-            writes.holds.iter().filter(|(hold, _)| is_active(hold)).all(|(hold, _)| cart_is_free(hold));
+        writes.holds.iter().filter(|(hold, _)| is_active(hold)).all(|(hold, _)| cart_is_free(hold))
+    }
+
+    /// A key has one record at a time.
+    pub fn keys_are_free(&self, writes: &Writes) -> bool {
         let key_is_free =
             |name: &RecordName| self.records.get(name).is_none_or(|known| known.ends_at <= writes.now);
-        let keys = writes.records.iter().all(|(name, _)| key_is_free(name));
-        if fresh && carts && keys && self.places_are_free(&writes.sections) {
-            Ok(())
-        } else {
-            Err(StoreError::Stale)
-        }
+        writes.records.iter().all(|(name, _)| key_is_free(name))
     }
 
     /// One place is one seat.
