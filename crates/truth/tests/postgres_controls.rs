@@ -11,7 +11,7 @@ use rowlock_dev::postgres::{self, Postgres};
 use rowlock_dev::wait_until;
 use rowlock_truth::conformance::any;
 use rowlock_truth::conformance::concurrency::{race, storm};
-use rowlock_truth::conformance::stage::{Setup, Stage, hold_of, keyed, report};
+use rowlock_truth::conformance::stage::{Setup, Stage, hold_of, keyed, report, section};
 use rowlock_truth::postgres::{PostgresError, PostgresOptions, PostgresTruth, Sabotage};
 use rowlock_truth::verify::Promise;
 use rowlock_truth::{Failure, Truth};
@@ -264,6 +264,24 @@ async fn looking_for_due_holds_hears_a_clock_that_has_jumped() {
     );
     assert_eq!(stage.truth.due_holds(10).await.expect("a read").len(), 1);
     assert!(stage.truth.now() >= hold.expires_at, "to this node it is {:?}", stage.truth.now());
+}
+
+/// In the first minutes of the first sale Postgres has no statistics, and takes its tables for small. An event that is
+/// loaded then must not take it a step for each pair of a seat and a hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_is_loaded_before_there_are_statistics() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup { rows: 0, ..Setup::default() }).await;
+    let sections = vec![section("stalls", 0..400, 100)];
+    stage.one(stage.request(Command::CreateSeats { event: stage.event, sections })).await.expect("seats");
+    backend.sql(
+        "UPDATE seats SET status = 1, version = 2, hold_id = gen_random_uuid(), held_until = 9999999999999;
+         INSERT INTO holds SELECT hold_id, key >> 24, 'user-' || key, 'cart', 0, 1, 0, 1, '[]', '[]', 0, held_until,
+             held_until, NULL, NULL, NULL FROM seats",
+    );
+    let event = stage.truth.event(stage.event).await.expect("it is read in time").expect("the event");
+    assert_eq!(event.seats.len(), 40_000);
+    assert!(event.seats.iter().all(|seat| seat.user.is_some()));
 }
 
 /// Postgres ends a transaction in which nothing happens for too long, for instance because the machine stood still, and says

@@ -57,13 +57,8 @@ pub(super) fn name(row: &Row, column: usize) -> Stored<Name> {
     Name::new(text(row, column)?).map_err(|_| StoreError::Corrupt("a name"))
 }
 
-fn user(row: &Row, column: usize) -> Stored<UserId> {
+pub(super) fn user(row: &Row, column: usize) -> Stored<UserId> {
     UserId::new(text(row, column)?).map_err(|_| StoreError::Corrupt("a user"))
-}
-
-pub(super) fn optional_user(row: &Row, column: usize) -> Stored<Option<UserId>> {
-    let text: Option<&str> = get(row, column)?;
-    text.map(|text| UserId::new(text).map_err(|_| StoreError::Corrupt("a user"))).transpose()
 }
 
 pub(super) fn org(row: &Row) -> Stored<Org> {

@@ -116,16 +116,19 @@ pub(super) async fn event_snapshot(mut client: Pooled, id: EventId) -> Stored<Op
     let areas = all_in(&transaction, sql, &[&key], |row| Ok(codec::area(row, id)?.0)).await?;
     let sql = "SELECT seq FROM streams WHERE id = $1";
     let sequence = all_in(&transaction, sql, &[&id.uuid()], |row| codec::number(row, 0)).await?.pop();
+    // Brought together here and not by Postgres: while it has no statistics it would compare each seat with each hold.
+    let sql = "SELECT h.id, h.user_id FROM holds h WHERE h.event_key = $1 AND h.status = 0";
+    let holder = |row: &Row| Ok((HoldId::from_uuid(codec::uuid(row, 0)?), codec::user(row, 1)?));
+    let holders: FxHashMap<HoldId, UserId> =
+        all_in(&transaction, sql, &[&key], holder).await?.into_iter().collect();
     let sql = concat!(
         "SELECT ",
         seat_columns!(),
-        ", s.block, s.\"row\", s.number, s.x, s.y, h.user_id
-         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id AND h.event_key = $3 AND h.status = 0
-         WHERE s.key >= $1 AND s.key < $2 ORDER BY s.key"
+        ", s.block, s.\"row\", s.number, s.x, s.y
+         FROM seats s WHERE s.key >= $1 AND s.key < $2 ORDER BY s.key"
     );
-    // The hold of a seat is active and of the same event. To say so spares reading the holds of all others.
     let (from, to) = codec::seat_keys(key);
-    let rows = transaction.query(sql, &[&from, &to, &key]).await?;
+    let rows = transaction.query(sql, &[&from, &to]).await?;
     let mut seats: Vec<SeatSnapshot> = Vec::with_capacity(rows.len());
     for row in &rows {
         let block: usize = codec::small(row, AFTER_SEAT)?;
@@ -145,7 +148,7 @@ pub(super) async fn event_snapshot(mut client: Pooled, id: EventId) -> Stored<Op
             x: row.try_get(AFTER_SEAT + 3)?,
             y: row.try_get(AFTER_SEAT + 4)?,
         };
-        let user = codec::optional_user(row, AFTER_SEAT + 5)?;
+        let user = value.state.hold().and_then(|hold| holders.get(&hold).cloned());
         seats.push(SeatSnapshot { place, state: value.state, user });
     }
     transaction.commit().await?;
