@@ -169,22 +169,17 @@ async fn without_comparison_believers_hold_a_seat_twice_and_verify_says_so() {
 async fn a_believed_commit_whose_answer_is_lost_is_found() {
     let backend = PostgresBackend::sabotaged(GULLIBLE);
     let stage = Stage::new(backend.truth().await, Setup::default()).await;
-    let wait_for_a_standby_called = |name: &str| {
-        backend.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
-        backend.sql("SELECT pg_reload_conf()");
-        assert!(wait_until(Duration::from_secs(5), || backend.sql("SHOW synchronous_standby_names") == name));
-    };
-    wait_for_a_standby_called("nobody");
+    backend.wait_for_a_standby_called("nobody");
     let holding = tokio::spawn({
         let stage = stage.clone();
         async move { stage.one(stage.hold("bob", &[1])).await }
     });
-    let waiting = || backend.sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    let waiting = || backend.waiting_for_a_standby();
     assert!(wait_until(Duration::from_secs(5), || !waiting().is_empty()));
     let lost = waiting();
     backend.sql(&format!("SELECT pg_terminate_backend({lost})"));
     assert!(wait_until(Duration::from_secs(5), || !waiting().is_empty() && waiting() != lost));
-    wait_for_a_standby_called("");
+    backend.wait_for_a_standby_called("");
     let hold = hold_of(&holding.await.expect("no panic").expect("the hold is there"));
     assert_eq!(stage.stored(hold.id).await, hold);
     assert_eq!((stage.kinds("SEAT-HOLD-CREATED").await, counted(&*stage.truth)), (1, (1, 0)));

@@ -226,24 +226,19 @@ async fn a_commit_whose_answer_is_lost_is_found() {
     let stage = Stage::new(backend.truth().await, Setup::default()).await;
     // The session that will be lost has written here before.
     stage.held(stage.hold("ann", &[0])).await;
-    let wait_for_a_standby_called = |name: &str| {
-        backend.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
-        backend.sql("SELECT pg_reload_conf()");
-        assert!(wait_until(Duration::from_secs(5), || backend.sql("SHOW synchronous_standby_names") == name));
-    };
-    wait_for_a_standby_called("nobody");
+    backend.wait_for_a_standby_called("nobody");
     let holding = tokio::spawn({
         let stage = stage.clone();
         async move { stage.one(stage.hold("bob", &[1])).await }
     });
-    let waiting = || backend.sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    let waiting = || backend.waiting_for_a_standby();
     // It is committed here and waits for the standby.
     assert!(wait_until(Duration::from_secs(5), || !waiting().is_empty()));
     let lost = waiting();
     backend.sql(&format!("SELECT pg_terminate_backend({lost})"));
     // It has been found, and whether the standby has it is what is waited for now.
     assert!(wait_until(Duration::from_secs(5), || !waiting().is_empty() && waiting() != lost));
-    wait_for_a_standby_called("");
+    backend.wait_for_a_standby_called("");
     let committed = holding.await.expect("no panic").expect("the hold is there");
     let hold = hold_of(&committed);
     assert_eq!(stage.stored(hold.id).await, hold);

@@ -1,8 +1,10 @@
 //! A Postgres of its own, for the tests of this crate.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rowlock_dev::postgres::Postgres;
+use rowlock_dev::wait_until;
 use rowlock_truth::conformance::Backend;
 use rowlock_truth::postgres::{PostgresOptions, PostgresTruth, Sabotage};
 use rowlock_truth::{Answer, Truth};
@@ -31,6 +33,18 @@ impl PostgresBackend {
 
     pub async fn truth(&self) -> Arc<dyn Truth> {
         Arc::new(PostgresTruth::open(self.options()).await.expect("Postgres can be opened"))
+    }
+
+    /// Has commits wait for a standby of this name. Nobody has it, so they wait until the name is taken back.
+    pub fn wait_for_a_standby_called(&self, name: &str) {
+        self.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+        self.sql("SELECT pg_reload_conf()");
+        assert!(wait_until(Duration::from_secs(5), || self.sql("SHOW synchronous_standby_names") == name));
+    }
+
+    /// The sessions whose commits wait for a standby.
+    pub fn waiting_for_a_standby(&self) -> String {
+        self.sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
     }
 
     pub fn sql(&self, sql: &str) -> String {
