@@ -15,6 +15,7 @@ use rowlock_core::seat::{Seat, SeatState};
 use rowlock_core::{Command, EventId, Refusal, Request, Slice, Time, UserId, execute};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::clock::DatabaseClock;
 use super::codec;
 use super::commit::{self, Attempted, Failed, LOAD_TIMEOUT, Safeguards, Transaction, WRITE_TIMEOUT, within};
 use super::fault::{StoreError, Stored};
@@ -35,11 +36,15 @@ pub(super) async fn attempt(
     session: &mut Session,
     batch: &[Request],
     beliefs: &[Belief],
-    now: Time,
+    clock: &DatabaseClock,
     safeguards: Safeguards,
 ) -> Result<Option<Attempted>, Failed> {
     let events: Vec<EventId> = batch.iter().filter_map(|request| request.command.event()).collect();
+    let take_seats = if safeguards.compare { sql::TAKE_SEATS } else { sql::TAKE_SEATS_WHATEVER };
     within(LOAD_TIMEOUT, load::know_events(session, &events)).await?;
+    within(LOAD_TIMEOUT, prepare(session, take_seats)).await?;
+    // Behind all that may take a while: what is written must not be older than it has to be.
+    let now = clock.now();
     let Some(mut believed) = Believed::new(session, batch, beliefs, now) else { return Ok(None) };
     let Some(executed) = believed.decide(session, batch) else { return Ok(None) };
     let facts = commit::facts(batch, &executed);
@@ -53,7 +58,7 @@ pub(super) async fn attempt(
         tokio::time::sleep(safeguards.pause).await;
     }
     let began = OnceLock::new();
-    let written = believed.write(session, &appending, safeguards.compare, &began);
+    let written = believed.write(session, &appending, take_seats, &began);
     match within(WRITE_TIMEOUT, written).await {
         Ok((sequences, heard)) => {
             appending.note(session, &sequences);
@@ -66,6 +71,21 @@ pub(super) async fn attempt(
         }
         Err(error) => Err(commit::leave(session, error.into()).await),
     }
+}
+
+async fn prepare(session: &mut Session, take_seats: &'static str) -> Stored<()> {
+    session
+        .prepare(&[
+            sql::BELIEVED_CLOCK,
+            sql::LOCK_USERS,
+            sql::UNUSED,
+            take_seats,
+            sql::NEW_HOLDS,
+            sql::NEW_RECORDS,
+            sql::LOCK_STREAMS,
+            sql::APPEND,
+        ])
+        .await
 }
 
 /// What whoever knows nothing would believe. For the test that shows that it does not matter what is believed.
@@ -130,24 +150,11 @@ impl Believed {
     /// the number of the transaction as soon as it is known.
     async fn write(
         &self,
-        session: &mut Session,
+        session: &Session,
         appending: &Appending,
-        compare: bool,
+        take_seats: &'static str,
         began: &OnceLock<String>,
     ) -> Stored<(Vec<u64>, (Time, Instant))> {
-        let take_seats = if compare { sql::TAKE_SEATS } else { sql::TAKE_SEATS_WHATEVER };
-        session
-            .prepare(&[
-                sql::BELIEVED_CLOCK,
-                sql::LOCK_USERS,
-                sql::UNUSED,
-                take_seats,
-                sql::NEW_HOLDS,
-                sql::NEW_RECORDS,
-                sql::LOCK_STREAMS,
-                sql::APPEND,
-            ])
-            .await?;
         let now = self.loaded.now;
         let seats = Seats::new(&self.loaded, &session.events)?;
         let holds = Holds::new(&self.loaded, &session.events, true)?;
@@ -155,7 +162,7 @@ impl Believed {
         let locked: Vec<String> = self.users.iter().map(|(event, user)| format!("{event}:{user}")).collect();
         let users: (Vec<i64>, Vec<&str>) =
             self.users.iter().map(|(event, user)| (*event, user.as_str())).unzip();
-        let (at, session) = (now.millis(), &*session);
+        let at = now.millis();
         let clock = async {
             let rows = session.query(sql::BELIEVED_CLOCK, [&at, &CLOCK_TOLERANCE_MILLIS]).await?;
             let row = rows.first().ok_or(StoreError::Corrupt("the clock"))?;

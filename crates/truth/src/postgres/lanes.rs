@@ -100,9 +100,8 @@ impl Lanes {
         }
         let _permit = self.permits.try_acquire()?;
         let mut session = self.take().await.ok()?;
-        let tried = belief::attempt(&mut session, batch, beliefs, self.clock.now(), self.safeguards)
-            .await
-            .transpose();
+        let tried =
+            belief::attempt(&mut session, batch, beliefs, &self.clock, self.safeguards).await.transpose();
         let Some(tried) = tried else {
             self.give_back(session);
             return None;
