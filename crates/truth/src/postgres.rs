@@ -39,7 +39,7 @@ use tokio::sync::mpsc;
 use self::clock::DatabaseClock;
 use self::commit::Safeguards;
 pub use self::connect::PostgresError;
-use self::connect::{SessionLimits, Target};
+use self::connect::{Plans, SessionSettings, Target};
 use self::fault::{StoreError, Stored};
 use self::lanes::Lanes;
 use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
@@ -50,10 +50,11 @@ use crate::{Answer, Belief, Beliefs, Committed, Durability, Failure, Heard, Read
 const READ_WAIT: Duration = Duration::from_secs(2);
 /// For a Postgres that does not answer at all.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-const READ_LIMITS: SessionLimits =
-    SessionLimits { statement: Duration::from_secs(9), lock: Duration::from_secs(2) };
+const READING: SessionSettings =
+    SessionSettings { statement: Duration::from_secs(9), lock: Duration::from_secs(2), plans: Plans::Fresh };
 /// For work that takes its time: migrations and checks.
-const UNLIMITED: SessionLimits = SessionLimits { statement: Duration::ZERO, lock: Duration::from_secs(60) };
+const UNLIMITED: SessionSettings =
+    SessionSettings { statement: Duration::ZERO, lock: Duration::from_secs(60), plans: Plans::Fresh };
 
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
@@ -132,7 +133,7 @@ impl PostgresTruth {
         #[cfg(not(feature = "conformance"))]
         let safeguards = Safeguards { lock: true, compare: true, pause: Duration::ZERO };
         let target = Target::new(&options.url, options.ca_file.as_ref())?;
-        let client = target.connect(READ_LIMITS).await.map_err(|error| connect::unreachable(&error))?;
+        let client = target.connect(READING).await.map_err(|error| connect::unreachable(&error))?;
         migrate::check(&client).await?;
         let unreachable = |error: tokio_postgres::Error| PostgresError::Unreachable(error.to_string());
         let rows = client.query("SELECT rowlock_now()", &[]).await.map_err(unreachable)?;
@@ -171,7 +172,7 @@ impl PostgresTruth {
 }
 
 fn pool(target: &Target, readers: usize) -> Result<Pool, PostgresError> {
-    let (connect, check) = target.for_pool(READ_LIMITS);
+    let (connect, check) = target.for_pool(READING);
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_connect(tokio_postgres::Config::new(), connect, recycling);
     Pool::builder(manager)

@@ -30,11 +30,37 @@ const UNKNOWN: u32 = 0;
 /// After this long without a sign of life a connection counts as lost.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limits that Postgres itself keeps for a connection.
+/// What Postgres itself is told about a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SessionLimits {
+pub(super) struct SessionSettings {
+    /// One statement may take this long. Zero is for ever.
     pub statement: Duration,
+    /// It may wait this long for a lock.
     pub lock: Duration,
+    pub plans: Plans,
+}
+
+/// When Postgres thinks about how to carry out a statement.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plans {
+    /// Each time, by what it knows of its tables.
+    Fresh,
+    /// Once. That saves half of what it does for a small batch, and a plan that was made for an empty table is used when it
+    /// is large. So every way is closed that reads more than what an index leads to, and the statements are such that there
+    /// is one way left: see [`super::sql`]. Where there is none, the plan looks so dear that it would be compiled.
+    Kept,
+}
+
+impl Plans {
+    fn options(self) -> &'static str {
+        match self {
+            Plans::Fresh => "-c plan_cache_mode=force_custom_plan",
+            Plans::Kept => {
+                "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off \
+                 -c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off -c jit=off"
+            }
+        }
+    }
 }
 
 /// A frozen node keeps its locks no longer than this.
@@ -118,15 +144,15 @@ impl Target {
         Ok(Self { hosts, tls, timeline: Arc::default() })
     }
 
-    pub async fn connect(&self, limits: SessionLimits) -> Stored<Client> {
-        self.connect_hearing(limits, Arc::new(|_| {})).await
+    pub async fn connect(&self, settings: SessionSettings) -> Stored<Client> {
+        self.connect_hearing(settings, Arc::new(|_| {})).await
     }
 
     /// `hear` is called with every notification.
-    pub async fn connect_hearing(&self, limits: SessionLimits, hear: Hear) -> Stored<Client> {
+    pub async fn connect_hearing(&self, settings: SessionSettings, hear: Hear) -> Stored<Client> {
         // Each host has its own limit for the connection; this is for names and all.
         let within = CONNECT_TIMEOUT * 2;
-        let opened = tokio::time::timeout(within, self.open_newest(limits, hear)).await;
+        let opened = tokio::time::timeout(within, self.open_newest(settings, hear)).await;
         let opened = opened.map_err(|_| StoreError::TimedOut(within.as_millis()))??;
         self.is_newest(opened.timeline).map_err(StoreError::NoConnection)?;
         Ok(opened.client)
@@ -134,8 +160,12 @@ impl Target {
 
     /// Asks all hosts. Of those that take writes, the one that was promoted last: a primary that has come back after its
     /// standby took over does not know that it is none any more, and what it sells is sold already.
-    async fn open_newest(&self, limits: SessionLimits, hear: Hear) -> Result<Opened, tokio_postgres::Error> {
-        let asked = self.hosts.iter().map(|host| self.open(host, limits, Arc::clone(&hear)));
+    async fn open_newest(
+        &self,
+        settings: SessionSettings,
+        hear: Hear,
+    ) -> Result<Opened, tokio_postgres::Error> {
+        let asked = self.hosts.iter().map(|host| self.open(host, settings, Arc::clone(&hear)));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let mut newest: Option<Opened> = None;
         let mut failed = None;
@@ -165,11 +195,11 @@ impl Target {
     async fn open(
         &self,
         host: &Config,
-        limits: SessionLimits,
+        settings: SessionSettings,
         hear: Hear,
     ) -> Result<Opened, tokio_postgres::Error> {
         let mut config = host.clone();
-        config.options(options(host.get_options(), limits));
+        config.options(options(host.get_options(), settings));
         // There is no TLS on a socket of this machine.
         let (client, driver) = if matches!(host.get_hosts(), [Host::Tcp(_)]) {
             let (client, connection) = config.connect(self.tls.clone()).await?;
@@ -202,7 +232,7 @@ impl Target {
     }
 
     /// What makes the connections of a pool, and what looks at them.
-    pub fn for_pool(&self, limits: SessionLimits) -> (PoolConnect, Hook) {
+    pub fn for_pool(&self, settings: SessionSettings) -> (PoolConnect, Hook) {
         let target = self.clone();
         let check = Hook::async_fn(move |client: &mut ClientWrapper, _| {
             let target = target.clone();
@@ -211,13 +241,13 @@ impl Target {
                 target.is_newest(timeline).map_err(HookError::message)
             })
         });
-        (PoolConnect { target: self.clone(), limits }, check)
+        (PoolConnect { target: self.clone(), settings }, check)
     }
 }
 
 pub(super) struct PoolConnect {
     target: Target,
-    limits: SessionLimits,
+    settings: SessionSettings,
 }
 
 impl Connect for PoolConnect {
@@ -226,7 +256,7 @@ impl Connect for PoolConnect {
         _config: &Config,
     ) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
         Box::pin(async {
-            let opened = self.target.open_newest(self.limits, Arc::new(|_| {})).await?;
+            let opened = self.target.open_newest(self.settings, Arc::new(|_| {})).await?;
             Ok((opened.client, opened.driver))
         })
     }
@@ -302,22 +332,20 @@ fn only(config: &Config, host: usize) -> Config {
 }
 
 /// Others wait for locks and then see what was committed meanwhile, so it is read committed, whatever the role's default is.
-/// Plans are made for each batch: one that was made while a table was nearly empty stays with its connection, and reads
-/// all of the table when it has grown.
-fn options(given: Option<&str>, limits: SessionLimits) -> String {
+fn options(given: Option<&str>, settings: SessionSettings) -> String {
     format!(
         "{} -c statement_timeout={} -c lock_timeout={} -c idle_in_transaction_session_timeout={} \
-         -c synchronous_commit=on -c plan_cache_mode=force_custom_plan \
-         -c default_transaction_isolation=read\\ committed",
+         -c synchronous_commit=on -c default_transaction_isolation=read\\ committed {}",
         given.unwrap_or_default(),
-        limits.statement.as_millis(),
-        limits.lock.as_millis(),
+        settings.statement.as_millis(),
+        settings.lock.as_millis(),
         IDLE_IN_TRANSACTION.as_millis(),
+        settings.plans.options(),
     )
 }
 
 /// Refuses what Rowlock can't work with, in words that say what to do.
-pub(super) async fn check(client: &Client, limits: SessionLimits) -> Result<(), PostgresError> {
+pub(super) async fn check(client: &Client, settings: SessionSettings) -> Result<(), PostgresError> {
     let unreachable =
         |error: tokio_postgres::Error| PostgresError::Unreachable(StoreError::from(error).to_string());
     let sql = "SELECT current_setting('server_version_num')::int, current_setting('lock_timeout'),
@@ -328,7 +356,7 @@ pub(super) async fn check(client: &Client, limits: SessionLimits) -> Result<(), 
     if version < 130_000 {
         return Err(PostgresError::Old { found: version / 10_000 });
     }
-    if rows[0].get::<_, i64>(2) != limits.lock.as_millis() as i64 {
+    if rows[0].get::<_, i64>(2) != settings.lock.as_millis() as i64 {
         let found: &str = rows[0].get(1);
         return Err(PostgresError::Pooled(format!("lock_timeout is {found}")));
     }

@@ -7,7 +7,7 @@ use rowlock_core::{EventId, OrgId, Stream};
 use tokio::sync::mpsc;
 
 use super::connect::Target;
-use super::session::LIMITS;
+use super::session::WRITING;
 use crate::Heard;
 
 pub(super) const CHANNEL: &str = "rowlock_journal";
@@ -45,7 +45,7 @@ pub(super) fn listen(target: Target) -> mpsc::Receiver<Heard> {
             // A full queue loses nothing that the next look at the streams would not find.
             let connected = target
                 .connect_hearing(
-                    LIMITS,
+                    WRITING,
                     Arc::new(move |said| drop(tell.try_send(Heard::Moved(streams(said.payload()))))),
                 )
                 .await;

@@ -6,7 +6,10 @@ use tokio_postgres::error::SqlState;
 use super::connect::PostgresError;
 use super::fault::StoreError;
 
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/postgres/0001_first.sql"),
+    include_str!("../../migrations/postgres/0002_expiry.sql"),
+];
 
 /// Any number that nobody else locks: nodes that start together migrate one after another.
 const LOCK: i64 = 0x526f_776c_6f63_6b21;

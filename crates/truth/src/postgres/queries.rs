@@ -268,12 +268,12 @@ fn active_hold(row: &Row) -> Stored<ActiveHold> {
 }
 
 pub(super) async fn active_holds(client: Pooled) -> Stored<Vec<ActiveHold>> {
-    let sql = "SELECT id, expires_at FROM holds WHERE status = 0 ORDER BY expires_at";
+    let sql = "SELECT id, expires_at FROM holds WHERE ended_at IS NULL ORDER BY expires_at";
     all(&client, sql, &[], active_hold).await
 }
 
 pub(super) async fn due_holds(client: Pooled, limit: usize) -> Stored<Vec<ActiveHold>> {
-    let sql = "SELECT id, expires_at FROM holds WHERE status = 0 AND expires_at <= rowlock_now()
+    let sql = "SELECT id, expires_at FROM holds WHERE ended_at IS NULL AND expires_at <= rowlock_now()
                ORDER BY expires_at LIMIT $1";
     all(&client, sql, &[&count(limit)], active_hold).await
 }

@@ -7,7 +7,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 use uuid::Uuid;
 
-use super::connect::{SessionLimits, Target};
+use super::connect::{Plans, SessionSettings, Target};
 use super::events::Events;
 use super::fault::Stored;
 use super::sql;
@@ -15,9 +15,9 @@ use crate::id_source::TimeOrderedIds;
 
 pub(super) type Param<'p> = &'p (dyn ToSql + Sync);
 
-/// One statement may take this long: the largest batch takes a small part of it.
-pub(super) const LIMITS: SessionLimits =
-    SessionLimits { statement: Duration::from_secs(5), lock: Duration::from_secs(2) };
+/// The largest batch takes a small part of the time that one statement may take.
+pub(super) const WRITING: SessionSettings =
+    SessionSettings { statement: Duration::from_secs(5), lock: Duration::from_secs(2), plans: Plans::Kept };
 
 pub(super) struct Session {
     pub client: Client,
@@ -41,7 +41,7 @@ const MAX_WRITTEN: usize = 4_096;
 
 impl Session {
     pub async fn connect(target: &Target) -> Stored<Self> {
-        let client = target.connect(LIMITS).await?;
+        let client = target.connect(WRITING).await?;
         let row = client.query_one(sql::BACKEND, &[]).await?;
         let backend = Backend { pid: row.try_get(0)?, started: row.try_get(1)? };
         Ok(Self {

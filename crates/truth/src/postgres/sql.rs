@@ -1,4 +1,9 @@
-//! The statements that run for every batch. Prepared once on each connection.
+//! The statements that run for every batch. Prepared once on each connection, and so are their plans: a statement must have
+//! one good way of being carried out, whatever Postgres knows of its tables.
+//!
+//! That is, it begins with the rows that it is given, and follows an index to each. Where both could come first, the table
+//! stands in a `LATERAL` that can't be pulled out of its place (it has a `LIMIT`), or it is compared with
+//! `= ANY(ARRAY[…])`, which an index can answer and a sorted whole table can't.
 
 macro_rules! event_columns {
     () => {
@@ -61,7 +66,7 @@ macro_rules! seats_to_be_had {
 /// over from a hold past its time costs more rows.
 pub(super) const FREE_SEATS: &str = concat!(
     "SELECT s.key, b.id FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS n(block, event_key, most)
-     JOIN blocks b ON b.id = n.block AND b.event_key = n.event_key
+     CROSS JOIN LATERAL (SELECT * FROM blocks WHERE id = n.block AND event_key = n.event_key LIMIT 1) AS b
      CROSS JOIN LATERAL (",
     seats_to_be_had!("s.key"),
     ") s"
@@ -80,8 +85,8 @@ pub(super) const DUE_HOLDS_OF_AREAS: &str = concat!(
 );
 pub(super) const RECORDS: &str = "SELECT r.org_id, r.actor, r.key, r.fingerprint, r.outcome
      FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n(org_id, actor, key)
-     JOIN idempotency_records r ON r.org_id = n.org_id AND r.actor = n.actor AND r.key = n.key
-     WHERE r.expires_at > rowlock_now()";
+     CROSS JOIN LATERAL (SELECT * FROM idempotency_records WHERE org_id = n.org_id AND actor = n.actor
+                             AND key = n.key AND expires_at > rowlock_now() LIMIT 1) AS r";
 macro_rules! usage {
     () => {
         "SELECT n.event_key, n.user_id,
@@ -131,7 +136,7 @@ pub(super) const CHOOSE_SEATS: &str = concat!(
     "SELECT ",
     seat_columns!(),
     ", b.id, b.event_key FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS n(block, event_key, most)
-     JOIN blocks b ON b.id = n.block AND b.event_key = n.event_key
+     CROSS JOIN LATERAL (SELECT * FROM blocks WHERE id = n.block AND event_key = n.event_key LIMIT 1) AS b
      LEFT JOIN LATERAL (",
     seats_to_be_had!(seat_columns!()),
     " FOR NO KEY UPDATE SKIP LOCKED) s ON true"
@@ -139,7 +144,7 @@ pub(super) const CHOOSE_SEATS: &str = concat!(
 pub(super) const LOCK_AREAS: &str = concat!(
     "SELECT ",
     area_columns!(),
-    ", event_key FROM areas WHERE (id, event_key) IN (SELECT * FROM unnest($1::uuid[], $2::bigint[]))
+    ", event_key FROM areas WHERE id = ANY($1::uuid[]) AND event_key = ANY($2::bigint[])
       ORDER BY id FOR NO KEY UPDATE"
 );
 pub(super) const LOCK_HOLDS: &str = concat!(
@@ -147,8 +152,8 @@ pub(super) const LOCK_HOLDS: &str = concat!(
     hold_columns!(),
     " FROM holds h WHERE h.id = ANY($1::uuid[] || ARRAY(
           SELECT c.id FROM unnest($2::bigint[], $3::text[], $4::text[]) AS n(event_key, user_id, cart_token)
-          JOIN holds c ON c.event_key = n.event_key AND c.user_id = n.user_id AND c.cart_token = n.cart_token
-                      AND c.status = 0))
+          CROSS JOIN LATERAL (SELECT id FROM holds WHERE event_key = n.event_key AND user_id = n.user_id
+                                  AND cart_token = n.cart_token AND status = 0 LIMIT 1) AS c))
       ORDER BY h.id FOR NO KEY UPDATE"
 );
 pub(super) const LOCK_BOOKINGS: &str =
@@ -182,7 +187,7 @@ pub(super) const SET_SEATS: &str = "WITH done AS (
              hold_id = n.hold_id, ticket_id = n.ticket_id
          FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::uuid[], $6::uuid[])
               AS n(key, version, status, held_until, hold_id, ticket_id)
-         WHERE s.key = n.key AND s.version = n.version RETURNING 1)
+         WHERE s.key = ANY(ARRAY[n.key]) AND s.version = n.version RETURNING 1)
      SELECT rowlock_expect(count(*), cardinality($1), 'seat') FROM done";
 /// For the test that shows what the version is good for.
 pub(super) const SET_SEATS_WHATEVER: &str = "WITH done AS (
@@ -190,25 +195,25 @@ pub(super) const SET_SEATS_WHATEVER: &str = "WITH done AS (
              hold_id = n.hold_id, ticket_id = n.ticket_id
          FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::uuid[], $6::uuid[])
               AS n(key, version, status, held_until, hold_id, ticket_id)
-         WHERE s.key = n.key RETURNING 1)
+         WHERE s.key = ANY(ARRAY[n.key]) RETURNING 1)
      SELECT count(*) FROM done";
 /// Seats that were not read before: what is compared is what was believed of them.
 pub(super) const TAKE_SEATS: &str = "WITH done AS (
          UPDATE seats s SET status = 1, version = s.version + 1, held_until = n.held_until, hold_id = n.hold_id
          FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::uuid[]) AS n(key, tier, held_until, hold_id)
-         WHERE s.key = n.key AND s.status = 0 AND s.tier = n.tier RETURNING 1)
+         WHERE s.key = ANY(ARRAY[n.key]) AND s.status = 0 AND s.tier = n.tier RETURNING 1)
      SELECT rowlock_expect(count(*), cardinality($1), 'seat') FROM done";
 /// For the test that shows what comparing them is good for.
 pub(super) const TAKE_SEATS_WHATEVER: &str = "WITH done AS (
          UPDATE seats s SET status = 1, version = s.version + 1, held_until = n.held_until, hold_id = n.hold_id,
              ticket_id = NULL
          FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::uuid[]) AS n(key, tier, held_until, hold_id)
-         WHERE s.key = n.key RETURNING 1)
+         WHERE s.key = ANY(ARRAY[n.key]) RETURNING 1)
      SELECT count(*) FROM done";
 pub(super) const SET_AREAS: &str = "WITH done AS (
          UPDATE areas a SET held = n.held, sold = n.sold, version = a.version + 1
          FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[]) AS n(id, version, held, sold)
-         WHERE a.id = n.id AND a.version = n.version RETURNING 1)
+         WHERE a.id = ANY(ARRAY[n.id]) AND a.version = n.version RETURNING 1)
      SELECT rowlock_expect(count(*), cardinality($1), 'area') FROM done";
 pub(super) const SET_HOLDS: &str = "WITH done AS (
          UPDATE holds h SET status = n.status, version = h.version + 1, places = n.places, seats = n.seats,
@@ -217,7 +222,7 @@ pub(super) const SET_HOLDS: &str = "WITH done AS (
          FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::int[], $5::text[], $6::text[], $7::bigint[],
                      $8::bigint[], $9::bigint[], $10::uuid[])
               AS n(id, version, status, places, seats, areas, expires_at, checkout_at, ended_at, booking_id)
-         WHERE h.id = n.id AND h.version = n.version RETURNING 1)
+         WHERE h.id = ANY(ARRAY[n.id]) AND h.version = n.version RETURNING 1)
      SELECT rowlock_expect(count(*), cardinality($1), 'hold') FROM done";
 pub(super) const NEW_HOLDS: &str = "INSERT INTO holds (id, event_key, user_id, cart_token, status, version, source,
          places, seats, areas, created_at, expires_at, max_expires_at, checkout_at, ended_at, booking_id)
@@ -238,7 +243,7 @@ pub(super) const NEW_BOOKINGS: &str = "INSERT INTO bookings (id, hold_id, event_
 pub(super) const SET_BOOKINGS: &str = "WITH done AS (
          UPDATE bookings b SET status = n.status, cancelled_at = n.cancelled_at, version = b.version + 1
          FROM unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::bigint[]) AS n(id, version, status, cancelled_at)
-         WHERE b.id = n.id AND b.version = n.version RETURNING 1)
+         WHERE b.id = ANY(ARRAY[n.id]) AND b.version = n.version RETURNING 1)
      SELECT rowlock_expect(count(*), cardinality($1), 'booking') FROM done";
 pub(super) const NEW_TICKETS: &str =
     "INSERT INTO tickets (id, booking_id, position, event_key, ordinal, area_id, price)
@@ -261,19 +266,21 @@ pub(super) const NEW_STREAMS: &str =
 pub(super) const LOCK_STREAMS: &str =
     "SELECT s.key FROM streams s WHERE s.id = ANY($1::uuid[]) ORDER BY s.id FOR NO KEY UPDATE";
 pub(super) const APPEND: &str = "WITH taken AS (
-         UPDATE streams s SET seq = s.seq + n.facts FROM unnest($1::uuid[], $2::bigint[]) AS n(id, facts)
-         WHERE s.id = n.id RETURNING s.key, s.id, s.seq - n.facts AS before),
+         UPDATE streams s SET seq = s.seq + n.facts
+         FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS n(id, facts, nth)
+         WHERE s.id = ANY(ARRAY[n.id]) RETURNING n.nth, s.key, s.id, s.seq - n.facts AS before),
+     streams_taken AS (
+         SELECT array_agg(key ORDER BY nth) AS keys, array_agg(before ORDER BY nth) AS before,
+             rowlock_expect(count(*), cardinality($1), 'stream') FROM taken),
      appended AS (
          INSERT INTO journal (stream_key, seq, id, kind, at, actor, request_id, data)
-         SELECT taken.key, taken.before + n.nth, n.id, n.kind, $10, n.actor, n.request_id, n.data
-         FROM unnest($3::uuid[], $4::bigint[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[])
-              AS n(stream, nth, id, kind, actor, request_id, data)
-         JOIN taken ON taken.id = n.stream RETURNING 1)
-     SELECT taken.id, taken.before,
-         (SELECT rowlock_expect(count(*), cardinality($3), 'stream') FROM appended) FROM taken";
-pub(super) const SWEEP_RECORDS: &str = "DELETE FROM idempotency_records WHERE (org_id, actor, key) IN
-     (SELECT org_id, actor, key FROM idempotency_records WHERE expires_at <= rowlock_now() LIMIT $1
-      FOR UPDATE SKIP LOCKED) RETURNING 1";
+         SELECT t.keys[n.stream], t.before[n.stream] + n.nth, n.id, n.kind, $10, n.actor, n.request_id, n.data
+         FROM streams_taken t, unnest($3::int[], $4::bigint[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[])
+              AS n(stream, nth, id, kind, actor, request_id, data))
+     SELECT id, before FROM taken";
+pub(super) const SWEEP_RECORDS: &str = "DELETE FROM idempotency_records WHERE ctid = ANY(ARRAY(
+         SELECT ctid FROM idempotency_records WHERE expires_at <= (SELECT rowlock_now()) LIMIT $1
+         FOR UPDATE SKIP LOCKED)) RETURNING 1";
 
 // Asking what became of a COMMIT whose answer was lost.
 
@@ -283,7 +290,7 @@ pub(super) const BACKEND: &str =
     "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()";
 pub(super) const END_BACKEND: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
      WHERE pid = $1 AND backend_start = $2::text::timestamptz";
-pub(super) const FIND_FACTS: &str = "SELECT j.id, j.seq FROM journal j JOIN streams s ON s.key = j.stream_key
-     WHERE s.id = $1 AND j.seq > $2 AND j.id = ANY($3::uuid[])";
+pub(super) const FIND_FACTS: &str = "SELECT id, seq FROM journal
+     WHERE stream_key = (SELECT key FROM streams WHERE id = $1) AND seq > $2 AND id = ANY($3::uuid[])";
 /// A commit that waits for the standby, so that all before it have arrived there too.
 pub(super) const SETTLE: &str = "SELECT pg_logical_emit_message(true, 'rowlock', 'settled')";

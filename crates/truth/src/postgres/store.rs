@@ -26,6 +26,8 @@ pub(super) struct Appending {
     pub streams: Vec<Uuid>,
     counts: Vec<i64>,
     pub stream: Vec<Uuid>,
+    /// Which of the streams it is, from 1 on.
+    place: Vec<i32>,
     nth: Vec<i64>,
     pub ids: Vec<Uuid>,
     kinds: Vec<&'static str>,
@@ -42,6 +44,7 @@ impl Appending {
             streams: Vec::new(),
             counts: Vec::new(),
             stream: Vec::with_capacity(facts.len()),
+            place: Vec::new(),
             nth: Vec::with_capacity(facts.len()),
             ids: Vec::with_capacity(facts.len()),
             kinds: Vec::with_capacity(facts.len()),
@@ -66,6 +69,9 @@ impl Appending {
             }
         }
         (rows.streams, rows.counts) = counts.into_iter().unzip();
+        // They are in order.
+        let place = |stream| rows.streams.partition_point(|other| other <= stream) as i32;
+        rows.place = rows.stream.iter().map(place).collect();
         Ok(rows)
     }
 
@@ -249,7 +255,7 @@ pub(super) async fn append(session: &Session, rows: &Appending, now: Time) -> St
     let columns: [Param<'_>; 10] = [
         &rows.streams,
         &rows.counts,
-        &rows.stream,
+        &rows.place,
         &rows.nth,
         &rows.ids,
         &rows.kinds,
