@@ -2,6 +2,9 @@
 //!
 //! A claim only saves work. It turns away those who would lose anyway, before they wait for a lock in the truth; it
 //! never grants. So whatever goes wrong here, the command goes down without one.
+//!
+//! Claims are made together, at the door of a lane: one message for all who came while the last one was on its way. Who
+//! meets somebody else's claim there steps aside and finds out by itself whose it is.
 
 use std::sync::Arc;
 
@@ -56,24 +59,32 @@ impl Metrics {
 
 /// A pending claim. Unless the command went through, it is given back when this is dropped, also when whoever asked
 /// has gone away.
-pub(crate) struct Pending<'c> {
-    claims: &'c Claims,
+pub(crate) struct Pending {
+    returns: mpsc::Sender<Receipt>,
     receipt: Option<Receipt>,
 }
 
-impl Pending<'_> {
+impl Pending {
     /// The commit confirms the claim.
     pub fn keep(mut self) {
         self.receipt = None;
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(receipt) = self.receipt.take() {
-            let _ = self.claims.returns.try_send(receipt);
+            let _ = self.returns.try_send(receipt);
         }
     }
+}
+
+/// What came of a claim that was made together with others.
+pub(crate) enum Together {
+    /// The command goes down, with its claim, or without one when Redis can't be asked.
+    GoesOn(Option<Pending>),
+    /// Others have some of the seats.
+    Contested,
 }
 
 impl Claims {
@@ -93,8 +104,34 @@ impl Claims {
         self.metrics.degraded.set(f64::from(u8::from(degraded)));
     }
 
+    /// Whether a command's claim can be made together with those of others.
+    pub fn can_be_made_together(&self, command: &Command) -> bool {
+        self.warm.is_one_server() && places_of(command).is_some()
+    }
+
+    /// Claims the seats of commands that can be made together, each by itself, with one message.
+    pub async fn claim_together(&self, requests: &[&Request]) -> Vec<Together> {
+        let claims: Vec<Claim<'_>> = requests
+            .iter()
+            .filter_map(|request| Some(claim_of(request, places_of(&request.command)?)))
+            .collect();
+        let claimed = self.warm.claim_together(&claims).await;
+        self.observe();
+        let one = |claimed: Option<Claimed>| match claimed {
+            Some(Claimed::Taken(_)) => Together::Contested,
+            Some(claimed) => {
+                self.count(&claimed);
+                Together::GoesOn(self.pending(claimed))
+            }
+            None => Together::GoesOn(None),
+        };
+        // Should one be missing, it goes down without a claim.
+        let mut claimed = claimed.into_iter();
+        requests.iter().map(|_| one(claimed.next())).collect()
+    }
+
     /// Claims the seats that a command wants. `Ok(None)`: it goes down without a claim.
-    pub async fn claim(&self, request: &Request) -> Result<Option<Pending<'_>>, Refusal> {
+    pub async fn claim(&self, request: &Request) -> Result<Option<Pending>, Refusal> {
         self.observe();
         let Some(places) = places_of(&request.command) else { return Ok(None) };
         match self.try_claim(request, places).await {
@@ -121,21 +158,25 @@ impl Claims {
     }
 
     async fn try_claim(&self, request: &Request, places: &Places) -> Claimed {
-        let (user, cart) = (&places.user, &places.cart);
-        let claim = Claim { org: request.org, event: places.event, user, cart, seats: &places.seats };
-        let claimed = self.warm.claim(&claim).await;
-        match &claimed {
-            Claimed::Claimed(_) => self.metrics.claimed.increment(1),
-            Claimed::Unavailable => self.metrics.unavailable.increment(1),
-            Claimed::Taken(_) => {}
-        }
+        let claimed = self.warm.claim(&claim_of(request, places)).await;
+        self.count(&claimed);
         self.observe();
         claimed
     }
 
-    fn pending(&self, claimed: Claimed) -> Option<Pending<'_>> {
+    fn count(&self, claimed: &Claimed) {
         match claimed {
-            Claimed::Claimed(receipt) => Some(Pending { claims: self, receipt: Some(receipt) }),
+            Claimed::Claimed(_) => self.metrics.claimed.increment(1),
+            Claimed::Unavailable => self.metrics.unavailable.increment(1),
+            Claimed::Taken(_) => {}
+        }
+    }
+
+    fn pending(&self, claimed: Claimed) -> Option<Pending> {
+        match claimed {
+            Claimed::Claimed(receipt) => {
+                Some(Pending { returns: self.returns.clone(), receipt: Some(receipt) })
+            }
             // Somebody came between: then the truth says who was first.
             Claimed::Taken(_) | Claimed::Unavailable => None,
         }
@@ -196,6 +237,11 @@ fn places_of(command: &Command) -> Option<&Places> {
         Command::Hold(places) | Command::Book { places, .. } if !places.seats.is_empty() => Some(places),
         _ => None,
     }
+}
+
+fn claim_of<'a>(request: &Request, places: &'a Places) -> Claim<'a> {
+    let (user, cart) = (&places.user, &places.cart);
+    Claim { org: request.org, event: places.event, user, cart, seats: &places.seats }
 }
 
 async fn give_back(warm: Warm, mut returned: mpsc::Receiver<Receipt>) {

@@ -124,7 +124,7 @@ struct Inner {
     options: EngineOptions,
     metrics: Metrics,
     /// `None` when there is no warm tier.
-    claims: Option<Claims>,
+    claims: Option<Arc<Claims>>,
     rebuilding: Mutex<FxHashSet<EventId>>,
     /// Events whose copy in Redis was seen to miss a fact. Those in memory are looked at anyway.
     behind: Mutex<BTreeMap<EventId, OrgId>>,
@@ -176,9 +176,11 @@ impl Engine {
             outward: truth.is_shared().then_some(outward),
         });
         let tasks = Tasks::default();
+        let claims = warm.map(|warm| Arc::new(Claims::start(warm, Arc::clone(&truth))));
         let lane = |number| {
             let (truth, committal) = (Arc::clone(&truth), Arc::clone(&tiers) as Arc<dyn Committal>);
-            Lane::start(&tasks, truth, committal, options.lane_capacity, number, metrics.clone())
+            let claims = claims.clone();
+            Lane::start(&tasks, truth, committal, claims, options.lane_capacity, number, metrics.clone())
         };
         let lanes = (0..truth.lanes()).map(lane).collect();
         let (sweep_every, look_every) = (options.sweep_every, options.look_every);
@@ -189,7 +191,7 @@ impl Engine {
             lanes,
             options,
             metrics,
-            claims: warm.map(|warm| Claims::start(warm, Arc::clone(&truth))),
+            claims,
             truth,
             rebuilding: Mutex::default(),
             behind: Mutex::default(),
@@ -257,16 +259,18 @@ impl Engine {
     }
 
     async fn claim_and_submit(&self, request: Box<Request>) -> Result<Reply, Failure> {
-        let pending = match &self.inner.claims {
-            Some(claims) => Box::pin(claims.claim(&request)).await?,
-            None => None,
+        let lane = self.lane(&request.command);
+        let Some(claims) = &self.inner.claims else { return lane.submit(request, None).await };
+        let request = if claims.can_be_made_together(&request.command) {
+            match lane.submit_at_the_door(request).await {
+                Ok(answer) => return answer,
+                Err(contested) => contested,
+            }
+        } else {
+            request
         };
-        let reply = self.lane(&request.command).submit(request).await?;
-        // A recorded answer commits nothing that would confirm a claim: the seats may have been given back since.
-        if let Some(pending) = pending.filter(|_| !reply.replayed) {
-            pending.keep();
-        }
-        Ok(reply)
+        let claim = Box::pin(claims.claim(&request)).await?;
+        lane.submit(request, claim).await
     }
 
     /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
@@ -438,7 +442,7 @@ impl Engine {
     /// Brings those metrics up to date that tell how things stand. For whoever is about to read them.
     pub fn observe(&self) {
         self.inner.lanes.iter().for_each(Lane::observe);
-        self.inner.claims.iter().for_each(Claims::observe);
+        self.inner.claims.iter().for_each(|claims| claims.observe());
         self.inner.metrics.hot_events.set(self.hot().len() as f64);
         let beliefs = self.truth().beliefs();
         self.inner.metrics.beliefs_kept.absolute(beliefs.kept);

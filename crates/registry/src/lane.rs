@@ -2,6 +2,9 @@
 //!
 //! The task takes whatever has queued up while the last batch was being committed. There is no timer: an idle lane
 //! commits a single command at once, a busy one commits hundreds together.
+//!
+//! Where there is a warm tier, a lane has a door: a queue of its own, at which the seats of those who wait are claimed, all
+//! with one message, before they come in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +12,10 @@ use std::time::Duration;
 use metrics::Gauge;
 use rowlock_core::Request;
 use rowlock_truth::{Belief, Committed, MAX_BATCH, Truth};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::claims::{Claims, Pending, Together};
 use crate::engine::{Failure, Reply};
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
@@ -19,18 +23,27 @@ use crate::tasks::Tasks;
 /// How long the truth is read first after a belief was wrong.
 const DOUBT: Duration = Duration::from_millis(50);
 
+/// Claims that are made with one message at most, so that no message takes Redis long.
+const MAX_CLAIMED_TOGETHER: usize = 128;
+
 type Answer = Result<Reply, Failure>;
 
 struct Job {
     /// Boxed, because a queue of large values is a large queue, and every hop copies them.
     request: Box<Request>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<Turn>,
+    claim: Option<Pending>,
 }
+
+/// What comes back to who has queued: the answer, or the request, turned away at the door because others have claimed some
+/// of its seats.
+type Turn = Result<Answer, Box<Request>>;
 
 /// The sending side of a lane. Closed and emptied at shutdown.
 pub struct Lane {
     jobs: mpsc::Sender<Job>,
-    stop: tokio::sync::watch::Sender<bool>,
+    door: Option<mpsc::Sender<Job>>,
+    stop: watch::Sender<bool>,
     waiting: Gauge,
 }
 
@@ -51,28 +64,40 @@ impl Lane {
         tasks: &Tasks,
         truth: Arc<dyn Truth>,
         committal: Arc<dyn Committal>,
+        claims: Option<Arc<Claims>>,
         capacity: usize,
         number: usize,
         metrics: Metrics,
     ) -> Self {
         let (jobs, queue) = mpsc::channel(capacity);
-        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let (stop, stopped) = watch::channel(false);
         tasks.spawn("lane", run(truth, committal, queue, stopped, metrics));
-        Self { jobs, stop, waiting: Metrics::lane_depth(number) }
+        let waiting = Metrics::lane_depth(number);
+        let Some(claims) = claims else { return Self { jobs, door: None, stop, waiting } };
+        // The lane is stopped when nobody waits at its door any more.
+        let (door, knocking) = mpsc::channel(capacity);
+        let (stop_door, door_stopped) = watch::channel(false);
+        tasks.spawn("door", let_in(claims, knocking, jobs.clone(), door_stopped, stop));
+        Self { jobs, door: Some(door), stop: stop_door, waiting }
     }
 
     /// Queues a request and waits for its answer. A full lane refuses at once.
-    pub async fn submit(&self, request: Box<Request>) -> Answer {
-        let (answer, answered) = oneshot::channel();
-        self.jobs.try_send(Job { request, answer }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Failure::Busy,
-            mpsc::error::TrySendError::Closed(_) => Failure::Stopping,
-        })?;
-        answered.await.unwrap_or(Err(Failure::Stopping))
+    pub(crate) async fn submit(&self, request: Box<Request>, claim: Option<Pending>) -> Answer {
+        // Inside, nobody is turned away.
+        queue(&self.jobs, request, claim).await.unwrap_or(Err(Failure::Stopping))
+    }
+
+    /// The same, with a claim that is made at the door.
+    pub(crate) async fn submit_at_the_door(&self, request: Box<Request>) -> Turn {
+        match &self.door {
+            Some(door) => queue(door, request, None).await,
+            None => Err(request),
+        }
     }
 
     pub fn depth(&self) -> usize {
-        self.jobs.max_capacity() - self.jobs.capacity()
+        let waiting = |queue: &mpsc::Sender<Job>| queue.max_capacity() - queue.capacity();
+        waiting(&self.jobs) + self.door.as_ref().map_or(0, waiting)
     }
 
     /// Tells the metrics how many wait. Only who looks can know: the lane itself takes them all at once.
@@ -85,34 +110,86 @@ impl Lane {
     }
 }
 
-async fn run(
-    truth: Arc<dyn Truth>,
-    committal: Arc<dyn Committal>,
-    mut queue: mpsc::Receiver<Job>,
-    mut stopped: tokio::sync::watch::Receiver<bool>,
-    metrics: Metrics,
+async fn queue(jobs: &mpsc::Sender<Job>, request: Box<Request>, claim: Option<Pending>) -> Turn {
+    let (answer, answered) = oneshot::channel();
+    match jobs.try_send(Job { request, answer, claim }) {
+        Ok(()) => answered.await.unwrap_or(Ok(Err(Failure::Stopping))),
+        Err(error) => Ok(Err(not_queued(&error))),
+    }
+}
+
+fn not_queued(error: &mpsc::error::TrySendError<Job>) -> Failure {
+    match error {
+        mpsc::error::TrySendError::Full(_) => Failure::Busy,
+        mpsc::error::TrySendError::Closed(_) => Failure::Stopping,
+    }
+}
+
+/// Claims the seats of those at the door, and lets them in.
+async fn let_in(
+    claims: Arc<Claims>,
+    mut knocking: mpsc::Receiver<Job>,
+    jobs: mpsc::Sender<Job>,
+    mut stopped: watch::Receiver<bool>,
+    stop_lane: watch::Sender<bool>,
 ) {
-    let mut jobs = Vec::with_capacity(MAX_BATCH);
-    let mut faith = Faith::default();
+    let mut waiting = Vec::with_capacity(MAX_CLAIMED_TOGETHER);
+    while take(&mut knocking, &mut waiting, MAX_CLAIMED_TOGETHER, &mut stopped).await {
+        let requests: Vec<&Request> = waiting.iter().map(|job| &*job.request).collect();
+        let claimed = claims.claim_together(&requests).await;
+        for (job, claimed) in waiting.drain(..).zip(claimed) {
+            let Together::GoesOn(claim) = claimed else {
+                let _ = job.answer.send(Err(job.request));
+                continue;
+            };
+            if let Err(error) = jobs.try_send(Job { claim, ..job }) {
+                let failure = not_queued(&error);
+                let _ = error.into_inner().answer.send(Ok(Err(failure)));
+            }
+        }
+    }
+    stop_lane.send_replace(true);
+}
+
+/// Takes those who wait. `false`: nobody does any more, and nobody will.
+async fn take(
+    queue: &mut mpsc::Receiver<Job>,
+    jobs: &mut Vec<Job>,
+    most: usize,
+    stopped: &mut watch::Receiver<bool>,
+) -> bool {
     loop {
         tokio::select! {
             biased;
-            // First, so that a lane that always has work hears of it too. Nothing new comes in after this; what is
+            // First, so that a queue that always has work hears of it too. Nothing new comes in after this; what is
             // queued is still taken below.
             _ = stopped.wait_for(|stop| *stop), if !queue.is_closed() => {
                 queue.close();
                 continue;
             }
-            taken = queue.recv_many(&mut jobs, MAX_BATCH) => if taken == 0 { return },
+            taken = queue.recv_many(jobs, most) => if taken == 0 { return false },
         }
         // Who has gone would only get seats that nobody knows of, at the cost of those who still wait.
         jobs.retain(|job| !job.answer.is_closed());
-        if jobs.is_empty() {
-            continue;
+        if !jobs.is_empty() {
+            return true;
         }
+    }
+}
+
+async fn run(
+    truth: Arc<dyn Truth>,
+    committal: Arc<dyn Committal>,
+    mut queue: mpsc::Receiver<Job>,
+    mut stopped: watch::Receiver<bool>,
+    metrics: Metrics,
+) {
+    let mut jobs = Vec::with_capacity(MAX_BATCH);
+    let mut faith = Faith::default();
+    while take(&mut queue, &mut jobs, MAX_BATCH, &mut stopped).await {
         metrics.batch_size.record(jobs.len() as f64);
-        let (requests, answers): (Vec<_>, Vec<_>) =
-            jobs.drain(..).map(|job| (*job.request, job.answer)).unzip();
+        let (requests, waiting): (Vec<_>, Vec<_>) =
+            jobs.drain(..).map(|job| (*job.request, (job.answer, job.claim))).unzip();
         let began = Instant::now();
         let mut results = match faith.in_all(&requests, &*committal) {
             Some(beliefs) => {
@@ -123,18 +200,23 @@ async fn run(
             None => truth.commit(requests).await,
         };
         metrics.commit_seconds.record(began.elapsed().as_secs_f64());
-        assert_eq!(results.len(), answers.len(), "the truth answers each request of a batch");
+        assert_eq!(results.len(), waiting.len(), "the truth answers each request of a batch");
         // Facts first, answers second: who is told of a change can see it.
         for committed in results.iter().flatten() {
             committal.committed(committed);
         }
         committal.publish(&mut results);
-        for (result, answer) in results.into_iter().zip(answers) {
+        for (result, (answer, claim)) in results.into_iter().zip(waiting) {
+            // A recorded answer commits nothing that would confirm a claim: the seats may have been given back since.
+            if let Some(claim) = claim.filter(|_| result.as_ref().is_ok_and(|committed| !committed.replayed))
+            {
+                claim.keep();
+            }
             let reply = result
                 .map(|committed| Reply { outcome: committed.outcome, replayed: committed.replayed })
                 .map_err(Failure::from);
             // A client that has gone away does not read its answer; the command stands all the same.
-            let _ = answer.send(reply);
+            let _ = answer.send(Ok(reply));
         }
     }
 }

@@ -147,39 +147,63 @@ impl Warm {
         }
         let [server] = &self.inner.servers[..] else { return self.claim_by_majority(claim).await };
         let (began, token) = (Instant::now(), self.chance().uuid());
-        let answer = match self.claim_one(server, claim, token).await {
-            Some(answer) => answer,
-            None => vote(server, &self.claim_command(claim, token), claim).await,
-        };
+        let answer = vote(server, &self.claim_command(claim, token), claim).await;
         match answer {
-            Ok(Vote::Granted(given)) => {
-                let seats = given.into_iter().map(|i| claim.seats[i]).collect();
-                Claimed::Claimed(self.receipt(claim, token, seats, began + self.inner.options.pending))
-            }
-            Ok(Vote::Taken(taken)) => Claimed::Taken(taken),
+            Ok(vote) => self.claimed(claim, token, began, vote),
             Err(Unavailable) => Claimed::Unavailable,
         }
     }
 
+    /// The same for many claims, each by itself, with one message to the one server. Of seats that are taken it may not
+    /// say who has them.
+    pub async fn claim_together(&self, claims: &[Claim<'_>]) -> Vec<Claimed> {
+        let server = &self.inner.servers[0];
+        let began = Instant::now();
+        let (tokens, commands): (Vec<Uuid>, Vec<Cmd>) = claims
+            .iter()
+            .map(|claim| {
+                let token = self.chance().uuid();
+                (token, self.claim_one(claim, token).unwrap_or_else(|| self.claim_command(claim, token)))
+            })
+            .unzip();
+        let Ok(answers) = server.run(Kind::Request, &commands).await else {
+            return vec![Claimed::Unavailable; claims.len()];
+        };
+        let read = |((claim, token), answer): ((&Claim<'_>, Uuid), Value)| match answer {
+            Value::Okay => self.claimed(claim, token, began, Vote::Granted(vec![0])),
+            Value::Nil => Claimed::Taken(Vec::new()),
+            answer => match read_vote(answer, claim.seats) {
+                Some(vote) => self.claimed(claim, token, began, vote),
+                None => Claimed::Unavailable,
+            },
+        };
+        claims.iter().zip(tokens).zip(answers).map(read).collect()
+    }
+
+    /// Whether claims are one server's business, and not that of a majority.
+    pub fn is_one_server(&self) -> bool {
+        self.inner.servers.len() == 1
+    }
+
+    fn claimed(&self, claim: &Claim<'_>, token: Uuid, began: Instant, vote: Vote) -> Claimed {
+        match vote {
+            Vote::Granted(given) => {
+                let seats = given.into_iter().map(|i| claim.seats[i]).collect();
+                Claimed::Claimed(self.receipt(claim, token, seats, began + self.inner.options.pending))
+            }
+            Vote::Taken(taken) => Claimed::Taken(taken),
+        }
+    }
+
     /// The common case, one free seat, without a script, which costs Redis three times as much. `None`: it takes one.
-    async fn claim_one(
-        &self,
-        server: &Server,
-        claim: &Claim<'_>,
-        token: Uuid,
-    ) -> Option<Result<Vote, Unavailable>> {
+    fn claim_one(&self, claim: &Claim<'_>, token: Uuid) -> Option<Cmd> {
         let [seat] = claim.seats else { return None };
         let mut value = self.claim_head(claim, token);
         value.push_str(",\"pending\":true}");
         let mut set = cmd("SET");
         set.arg(Keys::seat(&self.keys().base(claim.org, claim.event), *seat)).arg(value);
         set.arg("NX").arg("PX").arg(self.inner.options.pending.as_millis() as u64);
-        match server.run(Kind::Request, &[set]).await.as_deref() {
-            Ok([Value::Okay]) => Some(Ok(Vote::Granted(vec![0]))),
-            // Somebody has it, perhaps the user: the script says who.
-            Ok(_) => None,
-            Err(Unavailable) => Some(Err(Unavailable)),
-        }
+        Some(set)
     }
 
     fn claim_head(&self, claim: &Claim<'_>, token: Uuid) -> String {

@@ -28,7 +28,7 @@ pub struct WarmOptions {
     pub ca_file: Option<PathBuf>,
     /// What all keys begin with.
     pub prefix: String,
-    /// How long a request waits for Redis at most.
+    /// How long a call takes at most that a request waits for.
     pub call_timeout: Duration,
     /// The same for what no request waits for: following commits, loading, rebuilding.
     pub bulk_timeout: Duration,
