@@ -10,14 +10,15 @@ use std::time::Duration;
 use rowlock_core::{EventId, Fact, Stream};
 use rowlock_truth::Heard;
 use rustc_hash::FxHashMap;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
 use crate::engine::Engine;
 use crate::warm::{Announced, Announcement, Batch};
 
 /// Facts read from the journal at once.
 const PAGE: usize = 1_000;
-/// A gap mostly closes by itself: the facts of another lane or node are on their way.
+/// A gap mostly closes by itself: the facts of another lane or node are on their way. Among nodes that sell the same event
+/// there is nearly always one, so what counts is one that has not moved for this long.
 const PATIENCE: Duration = Duration::from_millis(15);
 
 /// Runs until the engine stops. `look_every`: how often the streams are looked at when nobody tells anything.
@@ -30,13 +31,15 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
     let mut look = tokio::time::interval(look_every);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut history = engine.truth().history();
+    let mut gaps = Gaps::default();
     loop {
-        // In order, so that a simulated run can be repeated. The look comes first and at most every so often: it leaves
-        // time for the others, and it finds whatever a flood of news keeps those behind it from. Gaps come last, because
-        // the news before them may close them.
+        // In order, so that a simulated run can be repeated. The look and the gaps that were waited for come first, and at
+        // most every so often: they leave time for the others, and find whatever a flood of news keeps those behind it from.
+        // New gaps come last, because the news before them may close them.
         tokio::select! {
             biased;
             () = engine.stopping() => return,
+            () = sleep_until(gaps.until), if !gaps.seen.is_empty() => gaps.close(&engine).await,
             _ = look.tick() => {
                 look_at_all(&engine).await;
                 if engine.truth().history() != history {
@@ -54,13 +57,45 @@ pub(crate) async fn follow(engine: Engine, look_every: Duration) {
                 Announcement::Committed(committed) => learn(&engine, committed).await,
                 Announcement::Interrupted => look_at_all(&engine).await,
             },
-            events = engine.hot().gaps() => {
-                tokio::time::sleep(PATIENCE).await;
-                for event in events.into_iter().filter(|event| engine.hot().has_gap(*event)) {
-                    catch_up(&engine, event).await;
-                }
+            events = engine.hot().gaps(), if gaps.seen.is_empty() => gaps.note(&engine, events),
+        }
+    }
+}
+
+/// Events with facts that can't be taken in, because some before them are missing.
+struct Gaps {
+    /// With the sequence up to which an event was known.
+    seen: Vec<(EventId, u64)>,
+    until: Instant,
+}
+
+impl Default for Gaps {
+    fn default() -> Self {
+        Self { seen: Vec::new(), until: Instant::now() }
+    }
+}
+
+impl Gaps {
+    fn note(&mut self, engine: &Engine, events: Vec<EventId>) {
+        let known = |event| Some((event, engine.hot().sequence(event)?));
+        self.seen = events.into_iter().filter_map(known).collect();
+        self.until = Instant::now() + PATIENCE;
+    }
+
+    /// Closes those that have stood still. Those that have moved may be others by now.
+    async fn close(&mut self, engine: &Engine) {
+        let mut moved = Vec::new();
+        for (event, before) in std::mem::take(&mut self.seen) {
+            if !engine.hot().has_gap(event) {
+                continue;
+            }
+            if engine.hot().sequence(event) == Some(before) {
+                catch_up(engine, event).await;
+            } else {
+                moved.push(event);
             }
         }
+        self.note(engine, moved);
     }
 }
 
@@ -135,6 +170,7 @@ pub(crate) async fn catch_up(engine: &Engine, event: EventId) {
             Ok(rows) => rows,
             Err(error) => return tracing::debug!(%error, %event, "the journal can't be read"),
         };
+        engine.metrics().looked_up.increment(rows.len() as u64);
         let mut facts = Vec::with_capacity(rows.len());
         for row in &rows {
             match row.fact() {

@@ -31,6 +31,7 @@ pub struct Metrics {
     pub hot_events: Gauge,
     pub announcements_lost: Counter,
     pub follow_lag: Gauge,
+    pub looked_up: Counter,
     pub reconcile_runs: Counter,
     pub reconcile_repairs: Counter,
     pub reconcile_last_run: Gauge,
@@ -74,6 +75,10 @@ impl Metrics {
             "rowlock_follow_lag_facts",
             "Facts of other nodes that this one had missed at its last look."
         );
+        describe_counter!(
+            "rowlock_facts_looked_up_total",
+            "Facts that this node read from the journal, because it had not heard of them or of one before them."
+        );
         describe_counter!("rowlock_reconcile_runs_total", "Times the tiers of an event were compared.");
         describe_counter!("rowlock_reconcile_repairs_total", "Differences between tiers that were repaired.");
         describe_gauge!("rowlock_reconcile_last_run_timestamp_seconds", "When tiers were last compared.");
@@ -102,6 +107,7 @@ impl Metrics {
             hot_events: gauge!("rowlock_hot_events"),
             announcements_lost: counter!("rowlock_announcements_lost_total"),
             follow_lag: gauge!("rowlock_follow_lag_facts"),
+            looked_up: counter!("rowlock_facts_looked_up_total"),
             reconcile_runs: counter!("rowlock_reconcile_runs_total"),
             reconcile_repairs: counter!("rowlock_reconcile_repairs_total"),
             reconcile_last_run: gauge!("rowlock_reconcile_last_run_timestamp_seconds"),

@@ -76,10 +76,10 @@ pub(crate) fn fact(kind: &str, data: &str) -> Read<Fact> {
         "AREA-CREATED" => Fact::AreaCreated(json(data, FACT)?),
         "SEAT-BLOCKED" => Fact::SeatsBlocked(json(data, FACT)?),
         "SEAT-UNBLOCKED" => Fact::SeatsUnblocked(json(data, FACT)?),
-        // A new hold is written whole, more places of one as a part: only a part has the field `hold`.
+        // A new hold is written whole, more places of one as a part: only what is whole has the field `id`.
         "SEAT-HOLD-CREATED" => match json(data, FACT) {
-            Ok(part) => Fact::HoldGrew(part),
-            Err(_) => Fact::HoldCreated(json(data, FACT)?),
+            Ok(hold) => Fact::HoldCreated(hold),
+            Err(_) => Fact::HoldGrew(json(data, FACT)?),
         },
         "SEAT-HOLD-EXTENDED" => Fact::HoldExtended(json(data, FACT)?),
         "SEAT-HOLD-CONFIRMED" => Fact::HoldConfirmed(json(data, FACT)?),

@@ -88,6 +88,30 @@ async fn what_is_believed_is_compared() {
     house.assert_well().await;
 }
 
+/// What one node sells, the other hears of a moment later, so among nodes that sell the same event something is always
+/// missing before what is known. It comes by itself: nobody reads the journal for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn facts_on_their_way_are_not_looked_up() {
+    const SEATS: u32 = 400;
+    let house = House::new(Warm::single(), Setup { nodes: 2, seats: SEATS, ..Setup::default() }).await;
+    for node in 0..2 {
+        // From here on it has the event in memory.
+        house.occupancy(node).await;
+    }
+    let looked_up = async |node| house.metric(node, "rowlock_facts_looked_up_total").await;
+    let before = looked_up(0).await + looked_up(1).await;
+    let sell = async |node: u32| {
+        for seat in (node..SEATS).step_by(2) {
+            house.held(node as usize, &format!("user-{seat}"), &[seat]).await;
+        }
+    };
+    tokio::join!(sell(0), sell(1));
+    // A machine that stands still for a moment has them looked up, and so has the look now and then.
+    let read = looked_up(0).await + looked_up(1).await - before;
+    assert!(read < f64::from(SEATS) / 2.0, "{read} facts were read from the journal");
+    house.assert_well().await;
+}
+
 /// All nodes look for expired holds. Each ends once, and is shown free everywhere within a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_expiry_is_released_once() {
