@@ -109,25 +109,22 @@ impl Claims {
         self.warm.is_one_server() && places_of(command).is_some()
     }
 
-    /// Claims the seats of commands that can be made together, each by itself, with one message.
-    pub async fn claim_together(&self, requests: &[&Request]) -> Vec<Together> {
-        let claims: Vec<Claim<'_>> = requests
-            .iter()
-            .filter_map(|request| Some(claim_of(request, places_of(&request.command)?)))
-            .collect();
+    /// Claims the seats of commands whose claims can be made together, each by itself, with one message.
+    pub async fn claim_together<'r>(&self, requests: &[&'r Request]) -> Vec<Together> {
+        let claim = |request: &&'r Request| {
+            claim_of(request, places_of(&request.command).expect("who comes to the door wants seats"))
+        };
+        let claims: Vec<Claim<'r>> = requests.iter().map(claim).collect();
         let claimed = self.warm.claim_together(&claims).await;
         self.observe();
-        let one = |claimed: Option<Claimed>| match claimed {
-            Some(Claimed::Taken(_)) => Together::Contested,
-            Some(claimed) => {
-                self.count(&claimed);
-                Together::GoesOn(self.pending(claimed))
+        let one = |claimed| {
+            if matches!(claimed, Claimed::Taken(_)) {
+                return Together::Contested;
             }
-            None => Together::GoesOn(None),
+            self.count(&claimed);
+            Together::GoesOn(self.pending(claimed))
         };
-        // Should one be missing, it goes down without a claim.
-        let mut claimed = claimed.into_iter();
-        requests.iter().map(|_| one(claimed.next())).collect()
+        claimed.into_iter().map(one).collect()
     }
 
     /// Claims the seats that a command wants. `Ok(None)`: it goes down without a claim.

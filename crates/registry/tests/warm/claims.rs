@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rowlock_registry::warm::{Claimed, Receipt, Warm, WarmOptions};
+use rowlock_core::CartToken;
+use rowlock_registry::warm::{Claim, Claimed, Receipt, Warm, WarmOptions};
 
 use super::support::*;
 
@@ -23,6 +24,33 @@ async fn all_of_the_seats_or_none() {
         "nothing of a refused claim stays"
     );
     claimed(claim(&warm, "bob", &[3]).await);
+}
+
+#[tokio::test]
+async fn claims_in_one_message_do_not_touch_each_other() {
+    let (servers, warm) = one().await;
+    claimed(claim(&warm, "ada", &[1]).await);
+    let (bob, eve, cart) = (user("bob"), user("eve"), CartToken::unnamed());
+    let wanted = [
+        (&bob, seats([1])),
+        (&bob, seats([2])),
+        (&eve, seats([2])),
+        (&eve, seats([1, 3])),
+        (&eve, seats([4, 5])),
+    ];
+    let of = |(user, seats)| Claim { org: org(), event: event(), user, cart: &cart, seats };
+    let claims: Vec<Claim<'_>> = wanted.iter().map(|(user, seats)| of((*user, &seats[..]))).collect();
+    let answers: [Claimed; 5] = warm.claim_together(&claims).await.try_into().expect("an answer each");
+    let [hers, his, late, half, both] = answers;
+    assert!(matches!(hers, Claimed::Taken(_)), "ada had it before");
+    assert_eq!(claimed(his).seats, seats([2]));
+    assert!(matches!(late, Claimed::Taken(_)), "bob's came first");
+    assert_eq!(taken(half).len(), 1);
+    assert_eq!(servers.redis().cli(&["EXISTS", &seat_key(3)]).unwrap(), "0", "all or none");
+    let both = claimed(both);
+    assert_eq!(both.seats, seats([4, 5]));
+    warm.release(&both).await.unwrap();
+    assert_eq!(servers.redis().cli(&["EXISTS", &seat_key(4), &seat_key(2)]).unwrap(), "1", "bob's stays");
 }
 
 #[tokio::test]
