@@ -25,7 +25,7 @@ mod verify;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod};
 use rowlock_core::booking::Booking;
@@ -36,7 +36,7 @@ use rowlock_core::{BookingId, EventId, HoldId, KeyId, OrgId, Request, SeatId, St
 
 use tokio::sync::mpsc;
 
-use self::clock::DatabaseClock;
+use self::clock::{DatabaseClock, Reading};
 use self::commit::Safeguards;
 pub use self::connect::PostgresError;
 use self::connect::{Plans, SessionSettings, Target};
@@ -136,8 +136,10 @@ impl PostgresTruth {
         let client = target.connect(READING).await.map_err(|error| connect::unreachable(&error))?;
         migrate::check(&client).await?;
         let unreachable = |error: tokio_postgres::Error| PostgresError::Unreachable(error.to_string());
+        let sent = Instant::now();
         let rows = client.query("SELECT rowlock_now()", &[]).await.map_err(unreachable)?;
-        let clock = Arc::new(DatabaseClock::new(Time::from_millis(rows[0].get(0))));
+        let time = Time::from_millis(rows[0].get(0));
+        let clock = Arc::new(DatabaseClock::new(Reading { time, sent, received: Instant::now() }));
         let lanes = options.lanes.max(1);
         Ok(Self {
             readers: pool(&target, options.readers)?,
@@ -321,8 +323,9 @@ impl Truth for PostgresTruth {
 
     fn ping(&self) -> Answer<'_, ReadResult<()>> {
         Box::pin(async move {
-            let now = self.read(queries::now).await?;
-            self.clock.heard(now, std::time::Instant::now());
+            let sent = Instant::now();
+            let time = self.read(queries::now).await?;
+            self.clock.heard(Reading { time, sent, received: Instant::now() });
             Ok(())
         })
     }

@@ -15,7 +15,7 @@ use rowlock_core::seat::{Seat, SeatState};
 use rowlock_core::{Command, EventId, Refusal, Request, Slice, Time, UserId, execute};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::clock::DatabaseClock;
+use super::clock::{DatabaseClock, Reading};
 use super::codec;
 use super::commit::{self, Attempted, Failed, LOAD_TIMEOUT, Safeguards, Transaction, WRITE_TIMEOUT, within};
 use super::fault::{StoreError, Stored};
@@ -43,7 +43,11 @@ pub(super) async fn attempt(
     let take_seats = if safeguards.compare { sql::TAKE_SEATS } else { sql::TAKE_SEATS_WHATEVER };
     within(LOAD_TIMEOUT, load::know_events(session, &events)).await?;
     within(LOAD_TIMEOUT, prepare(session, take_seats)).await?;
-    // Behind all that may take a while: what is written must not be older than it has to be.
+    // Behind all that may take a while: what is written must not be older than it has to be. Nor older than its request:
+    // the clock must be known well.
+    if !clock.is_sure() {
+        return Ok(None);
+    }
     let now = clock.now();
     let Some(mut believed) = Believed::new(session, batch, beliefs, now) else { return Ok(None) };
     let Some(executed) = believed.decide(session, batch) else { return Ok(None) };
@@ -126,7 +130,7 @@ impl Believed {
         let loaded = Loaded {
             slice,
             now,
-            heard_at: Instant::now(),
+            heard: Reading { time: now, sent: Instant::now(), received: Instant::now() },
             replicated: false,
             transaction: String::new(),
             skipped: FxHashSet::default(),
@@ -146,7 +150,7 @@ impl Believed {
         catch_unwind(AssertUnwindSafe(|| batch.iter().map(&mut decide).collect())).ok()
     }
 
-    /// Compares, writes and commits. Returns the sequence of each fact and what Postgres' clock said when. `began` gets
+    /// Compares, writes and commits. Returns the sequence of each fact and what Postgres' clock said. `began` gets
     /// the number of the transaction as soon as it is known.
     async fn write(
         &self,
@@ -154,7 +158,7 @@ impl Believed {
         appending: &Appending,
         take_seats: &'static str,
         began: &OnceLock<String>,
-    ) -> Stored<(Vec<u64>, (Time, Instant))> {
+    ) -> Stored<(Vec<u64>, Reading)> {
         let now = self.loaded.now;
         let seats = Seats::new(&self.loaded, &session.events)?;
         let holds = Holds::new(&self.loaded, &session.events, true)?;
@@ -162,12 +166,12 @@ impl Believed {
         let locked: Vec<String> = self.users.iter().map(|(event, user)| format!("{event}:{user}")).collect();
         let users: (Vec<i64>, Vec<&str>) =
             self.users.iter().map(|(event, user)| (*event, user.as_str())).unzip();
-        let at = now.millis();
+        let (at, sent) = (now.millis(), Instant::now());
         let clock = async {
             let rows = session.query(sql::BELIEVED_CLOCK, [&at, &CLOCK_TOLERANCE_MILLIS]).await?;
             let row = rows.first().ok_or(StoreError::Corrupt("the clock"))?;
             let _ = began.set(codec::text(row, 1)?.to_owned());
-            Ok((codec::time(row, 0)?, Instant::now()))
+            Ok(Reading { time: codec::time(row, 0)?, sent, received: Instant::now() })
         };
         let (_, heard, _, _, _, _, _, _, before, ()) = try_join!(
             session.simple(BEGIN),

@@ -1,12 +1,13 @@
 //! A batch is one transaction: all of it is durable, or none of it happened.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rowlock_core::decide::Executed;
-use rowlock_core::{Fact, Refusal, Request, Time, execute};
+use rowlock_core::{Fact, Refusal, Request, execute};
 use uuid::Uuid;
 
+use super::clock::Reading;
 use super::fault::{StoreError, Stored};
 use super::load::{self, Attempt, Loaded, Waiting, blocks};
 use super::session::{Backend, Session};
@@ -30,8 +31,8 @@ const SETTLE_AND_COMMIT: &str =
 pub(super) struct Attempted {
     /// An answer for each command; `None` for those that met a seat, or missed one, that somebody had locked.
     pub answers: Vec<Option<Result<Committed, Failure>>>,
-    /// The clock of Postgres, and when it was read here.
-    pub heard: (Time, Instant),
+    /// What the clock of Postgres said.
+    pub heard: Reading,
 }
 
 /// Why an attempt failed, and what is known of it.
@@ -137,7 +138,7 @@ pub(super) async fn attempt(
         return Err(leave(session, error.into()).await);
     }
     let facts = facts(batch, &executed);
-    let (now, heard) = (loaded.now, (loaded.now, loaded.heard_at));
+    let (now, heard) = (loaded.now, loaded.heard);
     if facts.is_empty() && loaded.slice.fresh_records().next().is_none() {
         let says_yes = executed.iter().flatten().any(Result::is_ok);
         let settles = says_yes && loaded.replicated;

@@ -304,8 +304,8 @@ impl Lanes {
         {
             self.give_back(session);
         }
-        let Attempted { answers, heard: (now, at) } = tried?;
-        self.clock.heard(now, at);
+        let Attempted { answers, heard } = tried?;
+        self.clock.heard(heard);
         Ok(answers)
     }
 

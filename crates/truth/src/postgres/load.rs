@@ -18,6 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::clock::Reading;
 use super::codec;
 use super::fault::{StoreError, Stored};
 use super::plan::{Plan, uuids};
@@ -29,9 +30,9 @@ use crate::demand;
 /// What a batch is decided on.
 pub(super) struct Loaded {
     pub slice: Slice,
-    /// The clock of Postgres, read when all locks were taken, and when that was here.
+    /// The clock of Postgres, read when all locks were taken.
     pub now: Time,
-    pub heard_at: Instant,
+    pub heard: Reading,
     /// Whether commits wait for a standby.
     pub replicated: bool,
     /// Postgres' number of the transaction.
@@ -161,6 +162,7 @@ pub(super) async fn load(
     let any = blocks::Columns::of(session, batch);
 
     // All of it in one message to the server.
+    let sent = Instant::now();
     let (_, _, _, seats, chosen, areas, held, booked, records, used, clock) = try_join!(
         session.simple(waiting.begin()),
         session.query_if(!users.is_empty(), sql::LOCK_USERS, [&users]),
@@ -179,10 +181,11 @@ pub(super) async fn load(
         session.query(sql::CLOCK, []),
     )?;
     let clock = clock.first().ok_or(StoreError::Corrupt("the clock"))?;
+    let now = codec::time(clock, 0)?;
     let mut loaded = Loaded {
         slice: Slice::default(),
-        now: codec::time(clock, 0)?,
-        heard_at: Instant::now(),
+        now,
+        heard: Reading { time: now, sent, received: Instant::now() },
         replicated: clock.try_get(2)?,
         transaction: codec::text(clock, 1)?.to_owned(),
         skipped: FxHashSet::default(),
