@@ -111,7 +111,7 @@ fn micros(from: Instant, to: Instant) -> i64 {
 mod tests {
     use super::*;
 
-    /// A clock that read 1,000,000 ms when this test's did 0. The first answer took 2 ms.
+    /// A clock that reads 1,000,000 ms when this test's reads 0.
     struct Test {
         zero: Instant,
         clock: DatabaseClock,
