@@ -16,8 +16,8 @@ pub struct Arguments {
     /// Connections that wrk keeps open.
     #[arg(long, default_value_t = 256)]
     connections: u32,
-    /// Seconds that each peer is under load in a round.
-    #[arg(long, default_value_t = 5)]
+    /// Seconds that each peer is under load in a round. An event has seats for a few.
+    #[arg(long, default_value_t = 4)]
     seconds: u64,
     /// Rounds. In each, every peer has its turn, so that noise hits all alike.
     #[arg(long, default_value_t = 5)]

@@ -26,8 +26,9 @@ pub struct Load {
     pub duration: Duration,
 }
 
-/// The same script drives every peer, so that building a request costs the same for all of them. With several nodes
-/// there is a thread for each, with its share of the connections and of the seats.
+/// The same script drives every peer, so that building a request costs the same for all of them. It costs little: all but
+/// the seat and the cart is put together once, because what the client needs of the processors the server can't have. With
+/// several nodes there is a thread for each, with its share of the connections and of the seats.
 const SCRIPT: &str = r#"
 started = 0
 function setup(thread)
@@ -38,20 +39,21 @@ function setup(thread)
   thread:set("node", started)
   started = started + 1
 end
+local first, stride, total, fixed, whole
+local n, format = 0, string.format
 function init(args)
-  path, token, event, prefix = args[1], args[2], args[3], args[4]
+  local path, token, event, prefix = args[1], args[2], args[3], args[4]
   first, stride, total, fixed = tonumber(args[5]), tonumber(args[6]), tonumber(args[7]), args[8] == "fixed"
   first = first + node * math.floor((tonumber(args[9]) - first) / #nodes)
-  n = 0
-  headers = { ["Authorization"] = "Bearer " .. token, ["Content-Type"] = "application/json" }
+  local headers = { ["Authorization"] = "Bearer " .. token, ["Content-Type"] = "application/json" }
+  local body = '{"event_id":"' .. event .. '","seat_ids":["' .. prefix .. '<<seat>>"],"cart_token":"c<<cart>>"}'
+  whole = wrk.format("POST", path, headers, body):gsub("%%", "%%%%")
+  whole = whole:gsub("<<seat>>", "%%08x"):gsub("<<cart>>", "%%08d")
 end
 function request()
-  local ordinal = ((first + n) * stride) % total
-  if fixed then ordinal = 0 end
+  local ordinal = fixed and 0 or ((first + n) * stride) % total
   n = n + 1
-  local body = string.format('{"event_id":"%s","seat_ids":["%s%08x"],"cart_token":"c%d"}',
-    event, prefix, ordinal, first + n)
-  return wrk.format("POST", path, headers, body)
+  return format(whole, ordinal, first + n)
 end
 function done(summary, latency, requests)
   io.write(string.format("RESULT %d %d %f %f %f\n", summary.requests, summary.duration,
