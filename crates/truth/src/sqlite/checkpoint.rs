@@ -25,9 +25,10 @@ use super::open::{Folder, OpenError};
 /// Pages that are worth copying, and a sync of the file.
 const COPY_AT_PAGES: i64 = 4_096;
 /// Length of the log, in pages, at which the writer is asked to help it start over.
-const RESTART_AT_PAGES: i64 = 16_384;
-/// How long the log becomes when all goes well: a header, and pages with a header each, a few more than those.
-pub(super) const USUAL_LOG_BYTES: usize = 32 + (RESTART_AT_PAGES as usize + 2_048) * (24 + 4_096);
+const RESTART_AT_PAGES: i64 = 12_288;
+/// How long the log becomes when all goes well: a header, and pages with a header each, those and what comes in while they
+/// are copied.
+pub(super) const USUAL_LOG_BYTES: usize = 32 + (RESTART_AT_PAGES as usize + 6_144) * (24 + 4_096);
 /// What may be left to copy for that: so few that no request notices.
 const LEFT_FOR_WRITER_PAGES: i64 = 400;
 /// Each time that the copier goes over the log there is less left of it. A writer that is quicker than the disk must help
@@ -121,13 +122,16 @@ impl Copier {
             return Ok(());
         }
         for _ in 0..MAX_ROUNDS {
-            log = checkpoint(&self.db, "PASSIVE")?;
+            checkpoint(&self.db, "PASSIVE")?;
             self.file.sync_data()?;
+            // Looked at anew, because copying speaks of the log as it was when it began.
+            log = checkpoint(&self.db, "NOOP")?;
             if log.pages < RESTART_AT_PAGES || log.left <= LEFT_FOR_WRITER_PAGES {
                 break;
             }
         }
-        if log.pages >= RESTART_AT_PAGES && log.left > 0 {
+        // Also when nothing is left: what the writer is about to commit makes the log longer again.
+        if log.pages >= RESTART_AT_PAGES {
             wish.0.store(true, Ordering::Release);
         }
         Ok(())
