@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
 use metrics::Gauge;
 use rowlock_core::Request;
 use rowlock_truth::{Belief, Committed, MAX_BATCH, Truth};
@@ -22,6 +24,9 @@ use crate::tasks::Tasks;
 
 /// How long the truth is read first after a belief was wrong.
 const DOUBT: Duration = Duration::from_millis(50);
+
+/// Batches on belief that may be under way at a time.
+const MAX_UNDER_WAY: usize = 2;
 
 /// Claims that are made with one message at most, so that no message takes Redis long.
 const MAX_CLAIMED_TOGETHER: usize = 128;
@@ -186,38 +191,97 @@ async fn run(
 ) {
     let mut jobs = Vec::with_capacity(MAX_BATCH);
     let mut faith = Faith::default();
-    while take(&mut queue, &mut jobs, MAX_BATCH, &mut stopped).await {
-        metrics.batch_size.record(jobs.len() as f64);
+    let mut under_way = FuturesOrdered::new();
+    // Of the last batch that was sent.
+    let mut size = 0;
+    loop {
+        if under_way.is_empty() {
+            if jobs.is_empty() && !take(&mut queue, &mut jobs, MAX_BATCH, &mut stopped).await {
+                return;
+            }
+        } else {
+            tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop), if !queue.is_closed() => queue.close(),
+                Some(batch) = under_way.next() => {
+                    settle(batch, &*committal, &metrics);
+                    faith.test(truth.beliefs().wrong);
+                }
+                () = gather(&mut queue, &mut jobs, size), if under_way.len() < MAX_UNDER_WAY => {}
+            }
+            let is_enough = if under_way.is_empty() { !jobs.is_empty() } else { jobs.len() >= size };
+            if under_way.len() >= MAX_UNDER_WAY || !is_enough {
+                continue;
+            }
+        }
+        while jobs.len() < MAX_BATCH
+            && let Ok(job) = queue.try_recv()
+        {
+            jobs.push(job);
+        }
+        jobs.retain(|job| !job.answer.is_closed());
+        if jobs.is_empty() {
+            continue;
+        }
+        let beliefs = faith.in_all(&jobs, &*committal);
+        if beliefs.is_none() {
+            // What reads first does so behind everything that was sent.
+            while let Some(batch) = under_way.next().await {
+                settle(batch, &*committal, &metrics);
+            }
+        }
+        size = jobs.len();
+        metrics.batch_size.record(size as f64);
         let (requests, waiting): (Vec<_>, Vec<_>) =
             jobs.drain(..).map(|job| (*job.request, (job.answer, job.claim))).unzip();
         let began = Instant::now();
-        let mut results = match faith.in_all(&requests, &*committal) {
-            Some(beliefs) => {
-                let results = truth.commit_believing(requests, beliefs).await;
-                faith.test(truth.beliefs().wrong);
-                results
-            }
-            None => truth.commit(requests).await,
+        let is_believed = beliefs.is_some();
+        let committed = match beliefs {
+            Some(beliefs) => truth.commit_believing(requests, beliefs),
+            None => truth.commit(requests),
         };
-        metrics.commit_seconds.record(began.elapsed().as_secs_f64());
-        assert_eq!(results.len(), waiting.len(), "the truth answers each request of a batch");
-        // Facts first, answers second: who is told of a change can see it.
-        for committed in results.iter().flatten() {
-            committal.committed(committed);
+        under_way.push_back(async move { Batch { results: committed.await, waiting, began } });
+        if !is_believed && let Some(batch) = under_way.next().await {
+            settle(batch, &*committal, &metrics);
         }
-        committal.publish(&mut results);
-        for (result, (answer, claim)) in results.into_iter().zip(waiting) {
-            // A recorded answer commits nothing that would confirm a claim: the seats may have been given back since.
-            if let Some(claim) = claim.filter(|_| result.as_ref().is_ok_and(|committed| !committed.replayed))
-            {
-                claim.keep();
-            }
-            let reply = result
-                .map(|committed| Reply { outcome: committed.outcome, replayed: committed.replayed })
-                .map_err(Failure::from);
-            // A client that has gone away does not read its answer; the command stands all the same.
-            let _ = answer.send(Ok(reply));
+    }
+}
+
+struct Batch {
+    results: Vec<Result<Committed, rowlock_truth::Failure>>,
+    waiting: Vec<(oneshot::Sender<Turn>, Option<Pending>)>,
+    began: Instant,
+}
+
+/// Takes more of those who wait until there are so many, or for ever when nobody else comes.
+async fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>, wanted: usize) {
+    while jobs.len() < wanted.min(MAX_BATCH) {
+        if queue.recv_many(jobs, MAX_BATCH - jobs.len()).await == 0 {
+            return std::future::pending().await;
         }
+    }
+}
+
+/// Tells everybody what became of a batch.
+fn settle(batch: Batch, committal: &dyn Committal, metrics: &Metrics) {
+    let Batch { mut results, waiting, began } = batch;
+    metrics.commit_seconds.record(began.elapsed().as_secs_f64());
+    assert_eq!(results.len(), waiting.len(), "the truth answers each request of a batch");
+    // Facts first, answers second: who is told of a change can see it.
+    for committed in results.iter().flatten() {
+        committal.committed(committed);
+    }
+    committal.publish(&mut results);
+    for (result, (answer, claim)) in results.into_iter().zip(waiting) {
+        // A recorded answer commits nothing that would confirm a claim: the seats may have been given back since.
+        if let Some(claim) = claim.filter(|_| result.as_ref().is_ok_and(|committed| !committed.replayed)) {
+            claim.keep();
+        }
+        let reply = result
+            .map(|committed| Reply { outcome: committed.outcome, replayed: committed.replayed })
+            .map_err(Failure::from);
+        // A client that has gone away does not read its answer; the command stands all the same.
+        let _ = answer.send(Ok(reply));
     }
 }
 
@@ -232,11 +296,11 @@ struct Faith {
 
 impl Faith {
     /// What is believed of each request. `None`: nothing of some of them.
-    fn in_all(&self, requests: &[Request], committal: &dyn Committal) -> Option<Vec<Belief>> {
+    fn in_all(&self, jobs: &[Job], committal: &dyn Committal) -> Option<Vec<Belief>> {
         if self.doubts_until.is_some_and(|until| Instant::now() < until) {
             return None;
         }
-        requests.iter().map(|request| committal.believe(request)).collect()
+        jobs.iter().map(|job| committal.believe(&job.request)).collect()
     }
 
     fn test(&mut self, wrong: u64) {

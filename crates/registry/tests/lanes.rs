@@ -63,6 +63,58 @@ async fn what_queues_up_during_a_commit_is_one_batch() {
     house.close().await;
 }
 
+/// On one thread, so that those who are sent together wait together.
+#[tokio::test]
+async fn what_is_believed_is_sent_behind_what_is_under_way() {
+    let house = House::believing(Setup { rows: 10, ..Setup::default() }).await;
+    house.live().await;
+    house.truth.commits.shut();
+    let mut pending = send(&house, holds(&house, 0..8));
+    house.truth.commits.reached(1).await;
+    pending.extend(send(&house, holds(&house, 8..11)));
+    let gathered = || house.engine.lane_depth().0 == 0;
+    eventually("the lane to have them", async || gathered()).await;
+    assert_eq!(house.truth.batches(), [8], "so few wait until the batch before is done");
+    pending.extend(send(&house, holds(&house, 11..16)));
+    house.truth.commits.reached(2).await;
+    assert_eq!(house.truth.batches(), [8, 8], "as many as are under way need not wait");
+    pending.extend(send(&house, holds(&house, 16..60)));
+    eventually("the queue", async || house.engine.lane_depth().0 == 44).await;
+    assert_eq!(house.truth.batches(), [8, 8], "no third batch");
+    house.truth.commits.open();
+    for answer in answers(pending).await {
+        hold_of(answer);
+    }
+    assert_eq!(house.live().await.read().counts().held, 60);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn stopping_waits_for_all_that_is_under_way() {
+    let house = House::believing(Setup { rows: 10, ..Setup::default() }).await;
+    house.live().await;
+    house.truth.commits.shut();
+    let mut pending = send(&house, holds(&house, 0..4));
+    house.truth.commits.reached(1).await;
+    pending.extend(send(&house, holds(&house, 4..8)));
+    house.truth.commits.reached(2).await;
+    pending.extend(send(&house, holds(&house, 8..10)));
+    eventually("the queue", async || house.engine.lane_depth().0 == 2).await;
+    let engine = house.engine.clone();
+    let stopping = tokio::spawn(async move { engine.stop().await });
+    // Nobody new is let in, and that is heard although batches are under way.
+    eventually("the end", async || {
+        let late = house.engine.execute(house.stage.hold("late", &[90]));
+        matches!(timeout(Duration::from_millis(20), late).await, Ok(Err(Failure::Stopping)))
+    })
+    .await;
+    house.truth.commits.open();
+    for answer in answers(pending).await {
+        hold_of(answer);
+    }
+    stopping.await.expect("no panic");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_at_once_are_fewer_commits() {
     let house = House::new(Setup { rows: 50, ..Setup::default() }).await;

@@ -194,7 +194,8 @@ async fn what_is_still_on_its_way_is_stopped() {
     let stage = Stage::new(backend.truth().await, Setup::default()).await;
     stage.held(stage.hold("ann", &[0])).await;
     let writers = || {
-        let sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rowlock' AND query = 'SET LOCAL statement_timeout = 0; COMMIT'";
+        let sessions =
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'rowlock' AND query = 'COMMIT'";
         backend.sql(sessions).lines().map(str::to_owned).collect::<Vec<String>>()
     };
     let frozen = writers();

@@ -6,6 +6,7 @@ pub mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rowlock_core::hold::Hold;
@@ -39,10 +40,20 @@ impl House {
     }
 
     pub async fn with(setup: Setup, options: EngineOptions) -> Self {
+        Self::on(setup, options, false).await
+    }
+
+    /// With an engine that takes its truth for one that it shares with others, and so goes by what it believes.
+    pub async fn believing(setup: Setup) -> Self {
+        Self::on(setup, no_sweep(), true).await
+    }
+
+    async fn on(setup: Setup, options: EngineOptions, is_shared: bool) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let truth = Arc::new(Watched::new(sqlite(folder.path().to_owned())));
         let stage = Stage::new(Arc::clone(&truth) as Arc<dyn Truth>, setup).await;
         truth.forget();
+        truth.is_shared.store(is_shared, Ordering::Relaxed);
         let engine = Engine::start(Arc::clone(&truth) as Arc<dyn Truth>, options).await.expect("an engine");
         Self { folder, truth, engine, stage }
     }

@@ -63,6 +63,8 @@ pub struct Watched {
     pub outages: AtomicUsize,
     /// The next batch meets a defect.
     pub is_defective: AtomicBool,
+    /// Says that other processes write to the same store. Then the engine goes by what it believes.
+    pub is_shared: AtomicBool,
 }
 
 impl Watched {
@@ -74,6 +76,7 @@ impl Watched {
             loads: Gate::default(),
             outages: AtomicUsize::new(0),
             is_defective: AtomicBool::new(false),
+            is_shared: AtomicBool::new(false),
         }
     }
 
@@ -101,6 +104,10 @@ impl Truth for Watched {
             }
             self.inner.commit(batch).await
         })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
     }
 
     fn event(&self, id: EventId) -> Answer<'_, ReadResult<Option<EventSnapshot>>> {

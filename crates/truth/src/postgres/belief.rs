@@ -6,10 +6,12 @@
 //! transaction where it is not so; then the batch is read, locked and decided like any other.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Instant;
 
-use futures::try_join;
+use futures::{poll, try_join};
 use rowlock_core::decide::Executed;
 use rowlock_core::seat::{Seat, SeatState};
 use rowlock_core::{Command, EventId, Refusal, Request, Slice, Time, UserId, execute};
@@ -21,24 +23,27 @@ use super::commit::{self, Attempted, Failed, LOAD_TIMEOUT, Safeguards, Transacti
 use super::fault::{StoreError, Stored};
 use super::load::{self, Loaded};
 use super::rows::{Holds, Records, Seats};
-use super::session::Session;
+use super::session::{Session, UnderWay, Wire};
 use super::sql;
-use super::store::{self, Appending, COMMIT};
+use super::store::{self, Appending};
 use crate::Belief;
 
 /// How far what is taken for the time may be from Postgres' clock. A node that has stood still is further away.
 const CLOCK_TOLERANCE_MILLIS: i64 = 250;
-/// Somebody who keeps a row locked is met by those who read first, and who know what to do about it.
-const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '250ms'";
+/// Somebody who keeps a row locked is met by those who read first, and who know what to do about it. The statement timeout
+/// must not end the wait for a standby: then COMMIT would succeed without it.
+const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '250ms'; SET LOCAL statement_timeout = 0";
+/// Ends the transaction also where a statement before it has failed, so that whatever is sent behind it begins anew.
+const COMMIT: &str = "COMMIT";
 
-/// Commits a batch of holds on what is believed of them. `None`: it can't be done that way, and nothing was done.
-pub(super) async fn attempt(
+/// Sends a batch of holds to be committed on what is believed of them. `None`: it can't be done that way, and nothing was sent.
+pub(super) async fn send(
     session: &mut Session,
     batch: &[Request],
     beliefs: &[Belief],
     clock: &DatabaseClock,
     safeguards: Safeguards,
-) -> Result<Option<Attempted>, Failed> {
+) -> Result<Option<Sent>, Failed> {
     let events: Vec<EventId> = batch.iter().filter_map(|request| request.command.event()).collect();
     let take_seats = if safeguards.compare { sql::TAKE_SEATS } else { sql::TAKE_SEATS_WHATEVER };
     within(LOAD_TIMEOUT, load::know_events(session, &events)).await?;
@@ -61,19 +66,52 @@ pub(super) async fn attempt(
     if !safeguards.pause.is_zero() {
         tokio::time::sleep(safeguards.pause).await;
     }
-    let began = OnceLock::new();
-    let written = believed.write(session, &appending, take_seats, &began);
-    match within(WRITE_TIMEOUT, written).await {
-        Ok((sequences, heard)) => {
-            appending.note(session, &sequences);
-            Ok(Some(Attempted { answers: commit::answers(executed, sequences), heard }))
+    let rows = believed.rows(session)?;
+    let (appending, began) = (Arc::new(appending), Arc::new(OnceLock::new()));
+    let wire = Arc::clone(&session.wire);
+    let under_way = wire.begin();
+    let mut written: Pin<Box<dyn Future<Output = Written> + Send>> =
+        Box::pin(write(Arc::clone(&wire), rows, Arc::clone(&appending), now, take_seats, Arc::clone(&began)));
+    // Polled once, all of it is on its way, COMMIT included. Unless it fails at once: then nobody knows how much.
+    match poll!(&mut written) {
+        Poll::Pending => {}
+        Poll::Ready(Ok(done)) => written = Box::pin(async { Ok(done) }),
+        Poll::Ready(Err(error)) => return Err(commit::leave(session, error.into()).await),
+    }
+    session.sold = events.first().copied();
+    Ok(Some(Sent { written, executed, appending, began, wire, _under_way: under_way }))
+}
+
+type Written = Stored<(Vec<u64>, Reading)>;
+
+/// A batch that was sent as a whole, and whose answer was not waited for.
+pub(super) struct Sent {
+    written: Pin<Box<dyn Future<Output = Written> + Send>>,
+    executed: Vec<Option<Result<Executed, Refusal>>>,
+    appending: Arc<Appending>,
+    began: Arc<OnceLock<String>>,
+    pub wire: Arc<Wire>,
+    _under_way: UnderWay,
+}
+
+impl Sent {
+    /// What came of it.
+    pub async fn answered(self) -> Result<Attempted, Failed> {
+        let Self { written, executed, appending, began, wire, .. } = self;
+        match within(WRITE_TIMEOUT, written).await {
+            Ok((sequences, heard)) => {
+                appending.note(&wire, &sequences);
+                Ok(Attempted { answers: commit::answers(executed, sequences), heard })
+            }
+            Err(why) if why.is_disconnect() => {
+                // Whatever comes behind it may wait for ever.
+                wire.give_up();
+                let number = began.get().cloned().map(Transaction::Number);
+                let transaction = number.unwrap_or_else(|| Transaction::Backend(wire.backend.clone()));
+                Err(commit::unknown(&wire, transaction, &appending, executed, why))
+            }
+            Err(error) => Err(error.into()),
         }
-        Err(why) if why.is_disconnect() => {
-            let number = began.into_inner().map(Transaction::Number);
-            let transaction = number.unwrap_or_else(|| Transaction::Backend(session.backend.clone()));
-            Err(commit::unknown(session, transaction, appending, executed, why))
-        }
-        Err(error) => Err(commit::leave(session, error.into()).await),
     }
 }
 
@@ -150,41 +188,55 @@ impl Believed {
         catch_unwind(AssertUnwindSafe(|| batch.iter().map(&mut decide).collect())).ok()
     }
 
-    /// Compares, writes and commits. Returns the sequence of each fact and what Postgres' clock said. `began` gets
-    /// the number of the transaction as soon as it is known.
-    async fn write(
-        &self,
-        session: &Session,
-        appending: &Appending,
-        take_seats: &'static str,
-        began: &OnceLock<String>,
-    ) -> Stored<(Vec<u64>, Reading)> {
-        let now = self.loaded.now;
-        let seats = Seats::new(&self.loaded, &session.events)?;
-        let holds = Holds::new(&self.loaded, &session.events, true)?;
-        let records = Records::new(&self.loaded.slice)?;
-        let locked: Vec<String> = self.users.iter().map(|(event, user)| format!("{event}:{user}")).collect();
-        let users: (Vec<i64>, Vec<&str>) =
-            self.users.iter().map(|(event, user)| (*event, user.as_str())).unzip();
-        let (at, sent) = (now.millis(), Instant::now());
-        let clock = async {
-            let rows = session.query(sql::BELIEVED_CLOCK, [&at, &CLOCK_TOLERANCE_MILLIS]).await?;
-            let row = rows.first().ok_or(StoreError::Corrupt("the clock"))?;
-            let _ = began.set(codec::text(row, 1)?.to_owned());
-            Ok(Reading { time: codec::time(row, 0)?, sent, received: Instant::now() })
-        };
-        let (_, heard, _, _, _, _, _, _, before, ()) = try_join!(
-            session.simple(BEGIN),
-            clock,
-            session.query_if(!locked.is_empty(), sql::LOCK_USERS, [&locked]),
-            session.query_if(!locked.is_empty(), sql::UNUSED, [&users.0, &users.1]),
-            session.query(take_seats, [&seats.keys, &seats.tiers, &seats.until, &seats.holds]),
-            store::insert_holds(session, &holds),
-            store::insert_records(session, &records, now),
-            session.query_if(appending.streams.len() > 1, sql::LOCK_STREAMS, [&appending.streams]),
-            store::append(session, appending, now),
-            session.simple(COMMIT),
-        )?;
-        Ok((appending.sequences(&before)?, heard))
+    /// What is to be written.
+    fn rows(&self, session: &Session) -> Stored<Rows> {
+        Ok(Rows {
+            seats: Seats::new(&self.loaded, &session.events)?,
+            holds: Holds::new(&self.loaded, &session.events, true)?,
+            records: Records::new(&self.loaded.slice)?,
+            locked: self.users.iter().map(|(event, user)| format!("{event}:{user}")).collect(),
+            users: self.users.iter().map(|(event, user)| (*event, user.to_string())).unzip(),
+        })
     }
+}
+
+struct Rows {
+    seats: Seats,
+    holds: Holds,
+    records: Records,
+    locked: Vec<String>,
+    users: (Vec<i64>, Vec<String>),
+}
+
+/// Compares, writes and commits. Returns the sequence of each fact and what Postgres' clock said. `began` gets the number
+/// of the transaction as soon as it is known.
+async fn write(
+    wire: Arc<Wire>,
+    rows: Rows,
+    appending: Arc<Appending>,
+    now: Time,
+    take_seats: &'static str,
+    began: Arc<OnceLock<String>>,
+) -> Written {
+    let Rows { seats, holds, records, locked, users } = &rows;
+    let (at, sent) = (now.millis(), Instant::now());
+    let clock = async {
+        let rows = wire.query(sql::BELIEVED_CLOCK, [&at, &CLOCK_TOLERANCE_MILLIS]).await?;
+        let row = rows.first().ok_or(StoreError::Corrupt("the clock"))?;
+        let _ = began.set(codec::text(row, 1)?.to_owned());
+        Ok(Reading { time: codec::time(row, 0)?, sent, received: Instant::now() })
+    };
+    let (_, heard, _, _, _, _, _, _, before, ()) = try_join!(
+        wire.simple(BEGIN),
+        clock,
+        wire.query_if(!locked.is_empty(), sql::LOCK_USERS, [locked]),
+        wire.query_if(!locked.is_empty(), sql::UNUSED, [&users.0, &users.1]),
+        wire.query(take_seats, [&seats.keys, &seats.tiers, &seats.until, &seats.holds]),
+        store::insert_holds(&wire, holds),
+        store::insert_records(&wire, records, now),
+        wire.query_if(appending.streams.len() > 1, sql::LOCK_STREAMS, [&appending.streams]),
+        store::append(&wire, &appending, now),
+        wire.simple(COMMIT),
+    )?;
+    Ok((appending.sequences(&before)?, heard))
 }

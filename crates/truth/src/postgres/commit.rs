@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::clock::Reading;
 use super::fault::{StoreError, Stored};
 use super::load::{self, Attempt, Loaded, Waiting, blocks};
-use super::session::{Backend, Session};
+use super::session::{Backend, Session, Wire};
 use super::skipped;
 use super::store::{self, Appending};
 use crate::{Committed, Failure};
@@ -161,7 +161,7 @@ pub(super) async fn attempt(
         }
         Err(why) if why.is_disconnect() => {
             let transaction = Transaction::Number(loaded.transaction.clone());
-            Err(unknown(session, transaction, appending, executed, why))
+            Err(unknown(session, transaction, &appending, executed, why))
         }
         Err(error) => Err(leave(session, error.into()).await),
     }
@@ -181,18 +181,18 @@ pub(super) fn facts<'a>(
 
 /// A batch whose connection was lost while it was being committed.
 pub(super) fn unknown(
-    session: &Session,
+    wire: &Wire,
     transaction: Transaction,
-    appending: Appending,
+    appending: &Appending,
     executed: Vec<Option<Result<Executed, Refusal>>>,
     why: StoreError,
 ) -> Failed {
-    let after = |stream| i64::try_from(session.written_before(stream)).unwrap_or(0);
+    let after = |stream| i64::try_from(wire.written_before(stream)).unwrap_or(0);
     let rows = appending.by_stream().map(|(stream, ids)| LostRows { stream, after: after(stream), ids });
     Failed::Unknown(Box::new(Unknown {
         transaction,
         rows: rows.collect(),
-        ids: appending.ids,
+        ids: appending.ids.clone(),
         executed,
         why,
     }))

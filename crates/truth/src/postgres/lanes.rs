@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowlock_core::{AreaId, EventId, Refusal, Request, SeatId};
-use rustc_hash::FxHashMap;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use super::belief;
+use super::belief::{self, Sent};
 use super::clock::DatabaseClock;
 use super::commit::{self, Attempted, Failed, LostRows, Results, Safeguards, Transaction, Unknown, within};
 use super::connect::Target;
 use super::fault::{StoreError, Stored};
 use super::load::Waiting;
-use super::session::{Backend, Session};
+use super::session::{Backend, Session, Wire};
 use super::sql;
 use crate::{Belief, Beliefs, Committed, Failure, demand};
 
@@ -56,7 +56,7 @@ impl Lanes {
             target,
             clock,
             free: Mutex::default(),
-            permits: Arc::new(Permits { free: Semaphore::new(lanes), owed: AtomicUsize::new(0) }),
+            permits: Arc::new(Permits { free: Arc::new(Semaphore::new(lanes)), owed: AtomicUsize::new(0) }),
             safeguards,
             degraded: AtomicBool::new(false),
             kept: AtomicU64::new(0),
@@ -98,15 +98,30 @@ impl Lanes {
         if self.waiting() != Waiting::Wait {
             return None;
         }
-        let _permit = self.permits.try_acquire()?;
-        let mut session = self.take().await.ok()?;
-        let tried =
-            belief::attempt(&mut session, batch, beliefs, &self.clock, self.safeguards).await.transpose();
-        let Some(tried) = tried else {
-            self.give_back(session);
-            return None;
+        // Who goes behind a batch of the same event shares its connection, and its place among the connections.
+        let events: FxHashSet<EventId> = batch.iter().filter_map(|request| request.command.event()).collect();
+        let (mut session, permit) = match self.take_behind(&events) {
+            Some(behind) => behind,
+            None => {
+                let permit = Arc::new(self.permits.try_acquire()?);
+                (self.take().await.ok()?, permit)
+            }
         };
-        match self.finish(session, tried).await {
+        session.permit = Arc::downgrade(&permit);
+        let sent = belief::send(&mut session, batch, beliefs, &self.clock, self.safeguards).await;
+        let tried = match sent {
+            Ok(Some(sent)) => {
+                // From here on the next batch can be sent behind it.
+                self.give_back(session);
+                self.finish_sent(sent).await
+            }
+            Ok(None) => {
+                self.give_back(session);
+                return None;
+            }
+            Err(failed) => self.finish(session, Err(failed)).await,
+        };
+        match tried {
             Ok(answers) => {
                 self.kept.fetch_add(1, Ordering::Relaxed);
                 Some(answers.into_iter().flatten().collect())
@@ -293,12 +308,12 @@ impl Lanes {
         if let Err(Failed::Unknown(unknown)) = tried {
             let resolved = self.resolve(unknown).await;
             if matches!(resolved, Err(Failed::Unknown(_))) {
-                self.set_aside(session);
+                self.set_aside(session.wire);
             }
             return resolved;
         }
         if matches!(tried, Err(Failed::Unsettled(_))) {
-            self.set_aside(session);
+            self.set_aside(session.wire);
         } else if matches!(&tried, Ok(_) | Err(Failed::Panic(_)))
             || matches!(&tried, Err(Failed::Nothing(error)) if !error.is_disconnect())
         {
@@ -309,15 +324,34 @@ impl Lanes {
         Ok(answers)
     }
 
+    /// The same for a batch whose connection others may be using by now.
+    async fn finish_sent(&self, sent: Sent) -> Result<Vec<Option<Result<Committed, Failure>>>, Failed> {
+        let wire = Arc::clone(&sent.wire);
+        match sent.answered().await {
+            Err(Failed::Unknown(unknown)) => {
+                let resolved = self.resolve(unknown).await;
+                if matches!(resolved, Err(Failed::Unknown(_))) {
+                    self.set_aside(wire);
+                }
+                resolved
+            }
+            tried => {
+                let Attempted { answers, heard } = tried?;
+                self.clock.heard(heard);
+                Ok(answers)
+            }
+        }
+    }
+
     /// Keeps a connection whose COMMIT is still under way, and its place among the connections, until it is over. With
     /// the standby away, each batch would otherwise leave one behind, until Postgres has none left for anybody.
-    fn set_aside(&self, session: Session) {
+    fn set_aside(&self, wire: Arc<Wire>) {
         let permits = Arc::clone(&self.permits);
         permits.owed.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
             // Answered behind the COMMIT, or not at all.
-            let _ = session.simple("").await;
-            drop(session);
+            let _ = wire.simple("").await;
+            drop(wire);
             if !permits.pay() {
                 permits.free.add_permits(1);
             }
@@ -357,7 +391,7 @@ impl Lanes {
         let left = RESOLVE_TIMEOUT.saturating_sub(began.elapsed());
         let settled = within(left, session.query(sql::SETTLE, [])).await;
         if matches!(settled, Err(StoreError::TimedOut(_))) {
-            self.set_aside(session);
+            self.set_aside(session.wire);
         }
         settled?;
         let sequences = unknown.ids.iter().map(|id| found.get(id).copied());
@@ -429,14 +463,28 @@ impl Lanes {
     }
 
     async fn take(&self) -> Stored<Session> {
-        loop {
-            let idle = self.free.lock().pop();
-            match idle {
-                Some(session) if session.client.is_closed() => {}
-                Some(session) => return Ok(session),
-                None => return self.connect().await,
-            }
+        let idle = {
+            let mut free = self.free.lock();
+            free.retain(|session| session.is_usable());
+            let idle = free.iter().rposition(|session| session.under_way() == 0);
+            idle.map(|at| free.swap_remove(at))
+        };
+        match idle {
+            Some(session) => Ok(session),
+            None => self.connect().await,
         }
+    }
+
+    /// A session that has one batch under way, about one of these events, and that batch's place.
+    fn take_behind(&self, events: &FxHashSet<EventId>) -> Option<(Session, Arc<Permit>)> {
+        let mut free = self.free.lock();
+        let is_it = |session: &Session| {
+            let is_about = session.sold.is_some_and(|sold| events.contains(&sold));
+            is_about && session.under_way() == 1 && session.is_usable()
+        };
+        let at = free.iter().position(is_it)?;
+        let permit = free[at].permit.upgrade()?;
+        Some((free.swap_remove(at), permit))
     }
 
     /// Whatever Postgres says to that (a password that was changed, too many of us), no command is to blame.
@@ -446,7 +494,7 @@ impl Lanes {
 
     fn give_back(&self, mut session: Session) {
         session.trim();
-        if !session.client.is_closed() && !self.permits.free.is_closed() {
+        if session.is_usable() && !self.permits.free.is_closed() {
             self.free.lock().push(session);
         }
     }
@@ -460,21 +508,21 @@ impl Lanes {
 
 /// How many connections may write at a time.
 struct Permits {
-    free: Semaphore,
+    free: Arc<Semaphore>,
     /// Connections that were set aside and have no permit yet. They take those of the batches that end next, before anybody
     /// who waits: the first is their own.
     owed: AtomicUsize,
 }
 
 impl Permits {
-    async fn acquire(&self) -> Option<Permit<'_>> {
-        let permit = self.free.acquire().await.ok()?;
-        Some(Permit { permits: self, permit: Some(permit) })
+    async fn acquire(self: &Arc<Self>) -> Option<Permit> {
+        let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
+        Some(Permit { permits: Arc::clone(self), permit: Some(permit) })
     }
 
-    fn try_acquire(&self) -> Option<Permit<'_>> {
-        let permit = self.free.try_acquire().ok()?;
-        Some(Permit { permits: self, permit: Some(permit) })
+    fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        Some(Permit { permits: Arc::clone(self), permit: Some(permit) })
     }
 
     /// Whether there was a connection without a permit, which now has one or needs none.
@@ -483,12 +531,13 @@ impl Permits {
     }
 }
 
-struct Permit<'a> {
-    permits: &'a Permits,
-    permit: Option<SemaphorePermit<'a>>,
+/// A place among the connections. Batches that are under way on one connection share it.
+pub(super) struct Permit {
+    permits: Arc<Permits>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Permit<'_> {
+impl Drop for Permit {
     fn drop(&mut self) {
         if self.permits.pay()
             && let Some(permit) = self.permit.take()

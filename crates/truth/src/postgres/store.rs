@@ -14,7 +14,7 @@ use super::codec;
 use super::fault::{StoreError, Stored};
 use super::load::Loaded;
 use super::rows::{Areas, Bookings, Holds, Records, Seats, Tickets, int, key_of};
-use super::session::{Param, Session};
+use super::session::{Param, Session, Wire};
 use super::sql;
 use crate::columns;
 
@@ -89,9 +89,9 @@ impl Appending {
     }
 
     /// Remembers how far the streams have come.
-    pub fn note(&self, session: &mut Session, sequences: &[u64]) {
+    pub fn note(&self, wire: &Wire, sequences: &[u64]) {
         for (stream, sequence) in self.stream.iter().zip(sequences) {
-            session.note_written(*stream, *sequence);
+            wire.note_written(*stream, *sequence);
         }
     }
 
@@ -220,7 +220,7 @@ pub(super) async fn write(
     rows.sequences(&before)
 }
 
-pub(super) async fn insert_holds(session: &Session, rows: &Holds) -> Stored<Vec<Row>> {
+pub(super) async fn insert_holds(session: &Wire, rows: &Holds) -> Stored<Vec<Row>> {
     let columns: [Param<'_>; 15] = [
         &rows.ids,
         &rows.events,
@@ -241,7 +241,7 @@ pub(super) async fn insert_holds(session: &Session, rows: &Holds) -> Stored<Vec<
     session.query_if(!rows.ids.is_empty(), sql::NEW_HOLDS, columns).await
 }
 
-pub(super) async fn insert_records(session: &Session, rows: &Records, now: Time) -> Stored<Vec<Row>> {
+pub(super) async fn insert_records(session: &Wire, rows: &Records, now: Time) -> Stored<Vec<Row>> {
     let expires_at = now.plus_millis(IDEMPOTENCY_TTL_MILLIS).millis();
     let at = now.millis();
     let columns: [Param<'_>; 7] =
@@ -250,7 +250,7 @@ pub(super) async fn insert_records(session: &Session, rows: &Records, now: Time)
 }
 
 /// Takes the next sequences of the streams and writes the journal. The last statement before COMMIT.
-pub(super) async fn append(session: &Session, rows: &Appending, now: Time) -> Stored<Vec<Row>> {
+pub(super) async fn append(session: &Wire, rows: &Appending, now: Time) -> Stored<Vec<Row>> {
     let at = now.millis();
     let columns: [Param<'_>; 10] = [
         &rows.streams,
