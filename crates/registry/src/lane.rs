@@ -7,6 +7,7 @@
 //! with one message, before they come in.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -48,6 +49,8 @@ type Turn = Result<Answer, Box<Request>>;
 pub struct Lane {
     jobs: mpsc::Sender<Job>,
     door: Option<mpsc::Sender<Job>>,
+    /// Taken out of the queue, and not sent yet.
+    gathered: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
     waiting: Gauge,
 }
@@ -76,14 +79,15 @@ impl Lane {
     ) -> Self {
         let (jobs, queue) = mpsc::channel(capacity);
         let (stop, stopped) = watch::channel(false);
-        tasks.spawn("lane", run(truth, committal, queue, stopped, metrics));
+        let gathered = Arc::<AtomicUsize>::default();
+        tasks.spawn("lane", run(truth, committal, queue, Arc::clone(&gathered), stopped, metrics));
         let waiting = Metrics::lane_depth(number);
-        let Some(claims) = claims else { return Self { jobs, door: None, stop, waiting } };
+        let Some(claims) = claims else { return Self { jobs, door: None, gathered, stop, waiting } };
         // The lane is stopped when nobody waits at its door any more.
         let (door, knocking) = mpsc::channel(capacity);
         let (stop_door, door_stopped) = watch::channel(false);
         tasks.spawn("door", let_in(claims, knocking, jobs.clone(), door_stopped, stop));
-        Self { jobs, door: Some(door), stop: stop_door, waiting }
+        Self { jobs, door: Some(door), gathered, stop: stop_door, waiting }
     }
 
     /// Queues a request and waits for its answer. A full lane refuses at once.
@@ -102,7 +106,8 @@ impl Lane {
 
     pub fn depth(&self) -> usize {
         let waiting = |queue: &mpsc::Sender<Job>| queue.max_capacity() - queue.capacity();
-        waiting(&self.jobs) + self.door.as_ref().map_or(0, waiting)
+        let gathered = self.gathered.load(Ordering::Relaxed);
+        waiting(&self.jobs) + gathered + self.door.as_ref().map_or(0, waiting)
     }
 
     /// Tells the metrics how many wait. Only who looks can know: the lane itself takes them all at once.
@@ -186,6 +191,7 @@ async fn run(
     truth: Arc<dyn Truth>,
     committal: Arc<dyn Committal>,
     mut queue: mpsc::Receiver<Job>,
+    gathered: Arc<AtomicUsize>,
     mut stopped: watch::Receiver<bool>,
     metrics: Metrics,
 ) {
@@ -200,6 +206,7 @@ async fn run(
                 return;
             }
         } else {
+            // A second batch goes behind the first when it is as large. Every command that comes in by itself would cost a sync.
             tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stop| *stop), if !queue.is_closed() => queue.close(),
@@ -207,7 +214,7 @@ async fn run(
                     settle(batch, &*committal, &metrics);
                     faith.test(truth.beliefs().wrong);
                 }
-                () = gather(&mut queue, &mut jobs, size), if under_way.len() < MAX_UNDER_WAY => {}
+                () = gather(&mut queue, &mut jobs, &gathered, size), if under_way.len() < MAX_UNDER_WAY => {}
             }
             let is_enough = if under_way.is_empty() { !jobs.is_empty() } else { jobs.len() >= size };
             if under_way.len() >= MAX_UNDER_WAY || !is_enough {
@@ -231,6 +238,7 @@ async fn run(
             }
         }
         size = jobs.len();
+        gathered.store(0, Ordering::Relaxed);
         metrics.batch_size.record(size as f64);
         let (requests, waiting): (Vec<_>, Vec<_>) =
             jobs.drain(..).map(|job| (*job.request, (job.answer, job.claim))).unzip();
@@ -254,11 +262,12 @@ struct Batch {
 }
 
 /// Takes more of those who wait until there are so many, or for ever when nobody else comes.
-async fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>, wanted: usize) {
+async fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>, gathered: &AtomicUsize, wanted: usize) {
     while jobs.len() < wanted.min(MAX_BATCH) {
         if queue.recv_many(jobs, MAX_BATCH - jobs.len()).await == 0 {
             return std::future::pending().await;
         }
+        gathered.store(jobs.len(), Ordering::Relaxed);
     }
 }
 

@@ -207,7 +207,12 @@ async fn those_who_wait_in_a_lane_are_counted() {
     let mut holding = vec![hold(1)];
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rowlock' AND wait_event_type = 'Lock'";
     while other.query_one(waits, &[]).await.expect("a count").get::<_, i64>(0) != 1 {}
-    holding.extend((2..6).map(hold));
+    // The second is sent behind the first. Nobody is sent behind that.
+    let sent = async || house.metric(0, "rowlock_batch_size_count").await;
+    let first = sent().await;
+    holding.push(hold(2));
+    while sent().await == first {}
+    holding.extend((3..7).map(hold));
     let waiting = async || house.metric(0, "rowlock_lane_depth").await;
     let began = Instant::now();
     while waiting().await != 4.0 {
