@@ -29,10 +29,9 @@ async fn warmed_up(backend: &PostgresBackend) -> Stage {
     stage
 }
 
-/// Connections that have written.
+/// Connections whose last message was the end of a batch.
 fn writers(backend: &PostgresBackend) -> usize {
-    let writers = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rowlock'
-                   AND (query LIKE '%COMMIT' OR state = 'active')";
+    let writers = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rowlock' AND query = 'COMMIT'";
     backend.sql(writers).lines().count()
 }
 
