@@ -1,7 +1,8 @@
 //! A lane: the queue in front of the truth, and the task that empties it.
 //!
 //! The task takes whatever has queued up while the last batch was being committed. There is no timer: an idle lane
-//! commits a single command at once, a busy one commits hundreds together.
+//! commits a single command at once, a busy one commits hundreds together. Where a batch goes by what this process believes, a
+//! second one that is as large is sent behind it before it is answered.
 //!
 //! Where there is a warm tier, a lane has a door: a queue of its own, at which the seats of those who wait are claimed, all
 //! with one message, before they come in.
@@ -227,6 +228,7 @@ async fn run(
             jobs.push(job);
         }
         jobs.retain(|job| !job.answer.is_closed());
+        gathered.store(jobs.len(), Ordering::Relaxed);
         if jobs.is_empty() {
             continue;
         }

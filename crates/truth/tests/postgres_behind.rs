@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::join;
 use rowlock_core::{Refusal, Request};
 use rowlock_dev::wait_until;
-use rowlock_truth::conformance::stage::{Setup, Stage, hold_of, refusal_of};
+use rowlock_truth::conformance::stage::{Setup, Stage, changed, hold_of, refusal_of};
 use rowlock_truth::{Belief, Beliefs, Committed, Failure};
 use support::postgres::PostgresBackend;
 
@@ -98,7 +98,9 @@ async fn each_is_asked_about_when_their_connection_is_lost() {
     backend.wait_for_a_standby_called("");
     let (first, second) = both.await.expect("no panic");
     for held in [first, second] {
-        let hold = hold_of(&held.expect("found, or made in another way"));
+        let held = held.expect("found, or made in another way");
+        assert!(changed(&held), "nobody is told that they had it before");
+        let hold = hold_of(&held);
         assert_eq!(stage.stored(hold.id).await, hold);
     }
     assert_eq!(stage.kinds("SEAT-HOLD-CREATED").await, 3);

@@ -220,7 +220,7 @@ pub(super) async fn write(
     rows.sequences(&before)
 }
 
-pub(super) async fn insert_holds(session: &Wire, rows: &Holds) -> Stored<Vec<Row>> {
+pub(super) async fn insert_holds(wire: &Wire, rows: &Holds) -> Stored<Vec<Row>> {
     let columns: [Param<'_>; 15] = [
         &rows.ids,
         &rows.events,
@@ -238,19 +238,19 @@ pub(super) async fn insert_holds(session: &Wire, rows: &Holds) -> Stored<Vec<Row
         &rows.ended_at,
         &rows.bookings,
     ];
-    session.query_if(!rows.ids.is_empty(), sql::NEW_HOLDS, columns).await
+    wire.query_if(!rows.ids.is_empty(), sql::NEW_HOLDS, columns).await
 }
 
-pub(super) async fn insert_records(session: &Wire, rows: &Records, now: Time) -> Stored<Vec<Row>> {
+pub(super) async fn insert_records(wire: &Wire, rows: &Records, now: Time) -> Stored<Vec<Row>> {
     let expires_at = now.plus_millis(IDEMPOTENCY_TTL_MILLIS).millis();
     let at = now.millis();
     let columns: [Param<'_>; 7] =
         [&rows.orgs, &rows.actors, &rows.keys, &rows.fingerprints, &rows.outcomes, &expires_at, &at];
-    session.query_if(!rows.keys.is_empty(), sql::NEW_RECORDS, columns).await
+    wire.query_if(!rows.keys.is_empty(), sql::NEW_RECORDS, columns).await
 }
 
 /// Takes the next sequences of the streams and writes the journal. The last statement before COMMIT.
-pub(super) async fn append(session: &Wire, rows: &Appending, now: Time) -> Stored<Vec<Row>> {
+pub(super) async fn append(wire: &Wire, rows: &Appending, now: Time) -> Stored<Vec<Row>> {
     let at = now.millis();
     let columns: [Param<'_>; 10] = [
         &rows.streams,
@@ -264,7 +264,7 @@ pub(super) async fn append(session: &Wire, rows: &Appending, now: Time) -> Store
         &rows.data,
         &at,
     ];
-    session.query_if(!rows.ids.is_empty(), sql::APPEND, columns).await
+    wire.query_if(!rows.ids.is_empty(), sql::APPEND, columns).await
 }
 
 /// What is made once: orgs, keys, events, blocks, seats, areas. Rare, so one after another.
