@@ -29,9 +29,10 @@ async fn warmed_up(backend: &PostgresBackend) -> Stage {
     stage
 }
 
-/// Connections whose last message was the end of a batch.
+/// Connections that have written something and are not done with it.
 fn writers(backend: &PostgresBackend) -> usize {
-    let writers = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rowlock' AND query = 'COMMIT'";
+    let writers = "SELECT pid FROM pg_stat_activity
+                   WHERE application_name = 'rowlock' AND backend_xid IS NOT NULL";
     backend.sql(writers).lines().count()
 }
 
