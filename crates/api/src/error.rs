@@ -259,8 +259,7 @@ impl Problem {
             scope: *scope,
             conflicts,
         };
-        let mut body = Vec::with_capacity(384);
-        serde_json::to_writer(&mut body, &view).expect("a problem is JSON");
+        let body = rowlock_json::to_string(&view, 384).expect("a problem is JSON");
         *response.body_mut() = Body::from(body);
         *response.status_mut() = code.status();
         let headers = response.headers_mut();

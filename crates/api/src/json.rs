@@ -72,8 +72,11 @@ fn depth(text: &[u8]) -> usize {
 }
 
 pub fn respond(status: StatusCode, view: &impl Serialize) -> Response {
-    let mut body = Vec::with_capacity(1024);
-    serde_json::to_writer(&mut body, view).expect("a view is JSON");
+    response(status, rowlock_json::to_string(view, 1024).expect("a view is JSON"))
+}
+
+/// An answer of JSON that is written already.
+pub fn response(status: StatusCode, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -98,7 +98,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const TUNE: Duration = Duration::from_secs(2);
 const POOLS: [usize; 3] = [10, 20, 40];
 /// Seats for each second of load: more than any peer takes.
-const SEATS_PER_SECOND: u64 = 25_000;
+const SEATS_PER_SECOND: u64 = 40_000;
 const MAX_SEATS: u64 = 240_000;
 /// Answers that may be something else than a hold.
 const FEW: u64 = 5;

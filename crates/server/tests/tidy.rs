@@ -9,12 +9,13 @@ use toml::{Table, Value};
 const MAX_LINES: usize = 600;
 
 /// Each crate, and those of ours that it may use.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("dev", &[]),
-    ("truth", &["core"]),
+    ("json", &[]),
+    ("truth", &["core", "json"]),
     ("registry", &["core", "truth"]),
-    ("api", &["core", "truth", "registry"]),
+    ("api", &["core", "json", "truth", "registry"]),
     ("server", &["core", "truth", "registry", "api", "dev"]),
     ("bench", &["core", "truth", "registry", "api", "server", "dev"]),
     ("sim", &["core", "truth", "registry", "dev"]),

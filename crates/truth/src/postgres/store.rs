@@ -63,7 +63,7 @@ impl Appending {
             rows.kinds.push(fact.kind());
             rows.actors.push(request.actor.to_string());
             rows.requests.push(request.request_id.to_string());
-            rows.data.push(serde_json::to_string(fact).map_err(|_| StoreError::Corrupt("a fact"))?);
+            rows.data.push(rowlock_json::to_string(fact, 512).map_err(|_| StoreError::Corrupt("a fact"))?);
             if matches!(fact, Fact::OrgCreated(_) | Fact::EventCreated(_)) {
                 rows.fresh.push(stream);
             }

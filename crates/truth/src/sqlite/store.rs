@@ -380,7 +380,7 @@ impl<'c> Store<'c> {
             let entry = self.streams.get_mut(&stream).ok_or(StoreError::Corrupt("a stream"))?;
             entry.1 += 1;
             let sequence = entry.1;
-            let data = serde_json::to_string(fact).map_err(|_| StoreError::Corrupt("a fact"))?;
+            let data = rowlock_json::to_string(fact, 512).map_err(|_| StoreError::Corrupt("a fact"))?;
             let actor = request.actor.to_string();
             let id = ids.next(now);
             let appended = self.journal.execute((
