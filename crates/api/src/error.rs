@@ -1,6 +1,7 @@
 //! Every error that a client can see: one table of codes, and the one way from a failure to a code.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -20,6 +21,8 @@ use crate::wire::Timestamp;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Code {
     pub name: &'static str,
+    /// Where it is explained.
+    page: &'static str,
     pub status: u16,
     pub title: &'static str,
 }
@@ -34,7 +37,12 @@ macro_rules! codes {
     ($($id:ident $name:literal $status:literal $title:literal;)*) => {
         pub mod code {
             use super::Code;
-            $(pub static $id: Code = Code { name: $name, status: $status, title: $title };)*
+            $(pub static $id: Code = Code {
+                name: $name,
+                page: concat!("/docs/errors/", $name),
+                status: $status,
+                title: $title,
+            };)*
             /// All of them, in the order of the table.
             pub static ALL: &[&Code] = &[$(&$id),*];
         }
@@ -156,7 +164,7 @@ pub struct ProblemView<'a> {
     /// Where the code is explained.
     #[serde(rename = "type")]
     #[schema(format = "uri-reference", value_type = String)]
-    kind: PageOf,
+    kind: &'static str,
     title: &'static str,
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
@@ -176,14 +184,6 @@ pub struct ProblemView<'a> {
     #[serde(skip_serializing_if = "<[Conflict]>::is_empty")]
     #[schema(required = false)]
     conflicts: &'a [Conflict],
-}
-
-struct PageOf(&'static str);
-
-impl Serialize for PageOf {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("/docs/errors/{}", self.0))
-    }
 }
 
 impl Problem {
@@ -249,7 +249,7 @@ impl Problem {
     pub fn write(&self, response: &mut Response, request_id: &str) {
         let Parts { code, detail, field, scope, conflicts, retry_after } = &*self.0;
         let view = ProblemView {
-            kind: PageOf(code.name),
+            kind: code.page,
             title: code.title,
             status: code.status,
             detail,
@@ -311,7 +311,9 @@ impl From<Failure> for Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         use code::*;
-        let detail = refusal.to_string();
+        // Room for nearly all of them, so that it does not grow word by word.
+        let mut detail = String::with_capacity(96);
+        let _ = write!(detail, "{refusal}");
         let new = |code: &'static Code| Self::new(code, detail);
         match &refusal {
             Refusal::UnknownOrg { .. } => new(&UNKNOWN_ORG),

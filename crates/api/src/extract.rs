@@ -256,14 +256,19 @@ fn unreadable(error: &(dyn Error + 'static), limit: usize) -> Problem {
 }
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let given = headers.get(CONTENT_TYPE);
+    let is_plain = headers.get(CONTENT_ENCODING).is_none_or(|coding| coding == "identity");
+    // As nearly everybody writes it.
+    if is_plain && given.is_some_and(|given| given == "application/json") {
+        return Ok(());
+    }
+    let given = given.and_then(|value| value.to_str().ok()).unwrap_or("");
     let mut parts = given.split(';').map(str::trim);
     let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
     let is_utf8 = |parameter: &str| {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
     };
-    let is_plain = headers.get(CONTENT_ENCODING).is_none_or(|coding| coding == "identity");
     if is_json && is_plain && parts.all(is_utf8) {
         return Ok(());
     }

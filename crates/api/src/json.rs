@@ -15,7 +15,12 @@ use crate::list::Object;
 /// Reads a body. What is wrong with it is found in a second pass, so that good bodies don't pay for it: they are no deeper
 /// than what they are read as.
 pub fn read<T: DeserializeOwned>(body: &[u8], max_depth: usize) -> Result<T, Problem> {
-    serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| {
+    // Looked at once as a whole, and not again string by string.
+    let read = match std::str::from_utf8(body) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(body),
+    };
+    read.map(|Object(value)| value).map_err(|error| {
         if depth(body) > max_depth {
             let detail = format!("objects and lists may be at most {max_depth} deep");
             return Problem::new(&code::JSON_TOO_DEEP, detail);

@@ -41,7 +41,7 @@ pub struct Gate {
     pub access: Access,
 }
 
-pub async fn gate(State(Gate { app, access }): State<Gate>, request: Request, next: Next) -> Response {
+pub async fn gate(State(Gate { app, access }): State<Gate>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let request_id = request_id::of(request.headers());
     let method = request.method().clone();
@@ -49,7 +49,7 @@ pub async fn gate(State(Gate { app, access }): State<Gate>, request: Request, ne
     let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
     let span = tracing::debug_span!("request", request_id = &*request_id, %method, route);
     let mut measured = Measured { app: &app, route, method: &method, began, status: None };
-    let answered = answer(&app, access, &request_id, request, next).instrument(span).await;
+    let answered = answer(&app, access, &request_id, &mut request, next).instrument(span).await;
     let mut response = finish(answered, &request_id);
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
@@ -90,7 +90,8 @@ async fn answer(
     app: &Shared,
     access: Access,
     request_id: &Arc<str>,
-    mut request: Request,
+    // Taken where it goes on. Every function that has it by value keeps a place for it while it waits.
+    request: &mut Request,
     next: Next,
 ) -> Response {
     let mut standing = None;
@@ -104,7 +105,7 @@ async fn answer(
                     if let Some(caller) = caller {
                         request.extensions_mut().insert(caller);
                     }
-                    next.run(request).await
+                    next.run(std::mem::take(request)).await
                 }
                 Err(problem) => problem.render(request_id),
             }

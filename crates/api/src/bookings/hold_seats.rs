@@ -39,9 +39,13 @@ pub async fn hold_seats(
     State(app): State<App>,
     Allowed(caller): Allowed<HOLD>,
     posted: Posted<HoldSeats>,
-) -> Result<Response, Problem> {
-    let places = posted.body.places(caller.user()?);
-    hold(&app, &caller, places, posted.idempotency).await
+) -> Response {
+    let held = async {
+        let places = posted.body.places(caller.user()?);
+        hold(&app, &caller, places, posted.idempotency).await
+    };
+    // Written here and not by the middleware: when a sale is nearly over, most answers are refusals.
+    held.await.unwrap_or_else(|problem| problem.render(&caller.request_id))
 }
 
 /// Holds, and answers with the hold: 201 when something was added to it.

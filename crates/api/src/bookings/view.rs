@@ -190,8 +190,8 @@ impl Names {
         if seats.all(|ordinal| (ordinal as usize) < names.layout.len()) && areas.all(is_known) {
             return Ok(names);
         }
-        // Another node has made them, and this one has not heard of it.
-        app.engine.catch_up(event).await;
+        // Another node has made them, and this one has not heard of it. Boxed, because it is rare and large.
+        Box::pin(app.engine.catch_up(event)).await;
         Self::known(app, org, event, true).await
     }
 
