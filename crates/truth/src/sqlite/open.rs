@@ -141,7 +141,7 @@ impl Folder {
         if is_there {
             return Ok(());
         }
-        let zeros = vec![0; 1 << 20];
+        let zeros = vec![0; 1 << 12];
         let write = |mut log: File| {
             for first in (0..USUAL_LOG_BYTES).step_by(zeros.len()) {
                 log.write_all(&zeros[..zeros.len().min(USUAL_LOG_BYTES - first)])?;
