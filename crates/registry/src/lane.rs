@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -188,6 +189,16 @@ async fn take(
     }
 }
 
+/// Takes those who wait already, up to a whole batch.
+fn top_up(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) {
+    while jobs.len() < MAX_BATCH
+        && let Ok(job) = queue.try_recv()
+    {
+        jobs.push(job);
+    }
+    jobs.retain(|job| !job.answer.is_closed());
+}
+
 async fn run(
     truth: Arc<dyn Truth>,
     committal: Arc<dyn Committal>,
@@ -201,10 +212,20 @@ async fn run(
     let mut under_way = FuturesOrdered::new();
     // Of the last batch that was sent.
     let mut size = 0;
+    // Committed, and answered when the next one is sent or nobody waits for one, so that a truth of our own does not stand still
+    // meanwhile. One that is shared goes by what we believe, so there everything is known before anything is sent.
+    let mut committed: Option<Batch> = None;
     loop {
+        if *stopped.borrow() {
+            queue.close();
+        }
         if under_way.is_empty() {
-            if jobs.is_empty() && !take(&mut queue, &mut jobs, MAX_BATCH, &mut stopped).await {
-                return;
+            top_up(&mut queue, &mut jobs);
+            if jobs.is_empty() {
+                committed.take().into_iter().for_each(|batch| settle(batch, &*committal, &metrics));
+                if !take(&mut queue, &mut jobs, MAX_BATCH, &mut stopped).await {
+                    return;
+                }
             }
         } else {
             // A second batch goes behind the first when it is as large. Every command that comes in by itself would cost a sync.
@@ -222,12 +243,7 @@ async fn run(
                 continue;
             }
         }
-        while jobs.len() < MAX_BATCH
-            && let Ok(job) = queue.try_recv()
-        {
-            jobs.push(job);
-        }
-        jobs.retain(|job| !job.answer.is_closed());
+        top_up(&mut queue, &mut jobs);
         gathered.store(jobs.len(), Ordering::Relaxed);
         if jobs.is_empty() {
             continue;
@@ -246,13 +262,23 @@ async fn run(
             jobs.drain(..).map(|job| (*job.request, (job.answer, job.claim))).unzip();
         let began = Instant::now();
         let is_believed = beliefs.is_some();
-        let committed = match beliefs {
+        let commit = match beliefs {
             Some(beliefs) => truth.commit_believing(requests, beliefs),
             None => truth.commit(requests),
         };
-        under_way.push_back(async move { Batch { results: committed.await, waiting, began } });
-        if !is_believed && let Some(batch) = under_way.next().await {
-            settle(batch, &*committal, &metrics);
+        under_way.push_back(async move { Batch { results: commit.await, waiting, began } });
+        if is_believed {
+            continue;
+        }
+        // Asked once, so that it is on its way.
+        let done = futures::poll!(under_way.next());
+        committed.take().into_iter().for_each(|batch| settle(batch, &*committal, &metrics));
+        committed = match done {
+            Poll::Ready(batch) => batch,
+            Poll::Pending => under_way.next().await,
+        };
+        if truth.is_shared() {
+            committed.take().into_iter().for_each(|batch| settle(batch, &*committal, &metrics));
         }
     }
 }

@@ -279,3 +279,19 @@ async fn who_has_gone_while_waiting_gets_nothing() {
     assert_eq!(house.truth.batches(), [1, 2]);
     house.close().await;
 }
+
+#[tokio::test]
+async fn nobody_waits_for_those_who_have_gone() {
+    let house = House::new(Setup { rows: 10, ..Setup::default() }).await;
+    let mut pending = queue_up(&house, 0..4).await;
+    let first = pending.remove(0);
+    for waiting in pending {
+        waiting.abort();
+        assert!(waiting.await.is_err(), "it has gone");
+    }
+    house.truth.commits.open();
+    // Answers wait until the next batch is sent, and there is none.
+    let answer = timeout(Duration::from_secs(10), first).await.expect("it is answered");
+    hold_of(answer.expect("no panic"));
+    house.close().await;
+}
