@@ -102,6 +102,8 @@ pub struct PostgresTruth {
     clock: Arc<DatabaseClock>,
     lanes: Lanes,
     readers: Pool,
+    /// One connection that looks up API keys and nothing else: a hold that comes with one must not wait behind reports.
+    keys: Pool,
     lane_count: usize,
     #[cfg(feature = "conformance")]
     gullible: bool,
@@ -143,6 +145,7 @@ impl PostgresTruth {
         let lanes = options.lanes.max(1);
         Ok(Self {
             readers: pool(&target, options.readers)?,
+            keys: pool(&target, 1)?,
             lanes: Lanes::new(target.clone(), Arc::clone(&clock), lanes, safeguards),
             target,
             clock,
@@ -159,6 +162,16 @@ impl PostgresTruth {
     where
         F: Future<Output = Stored<T>> + Send + 'a,
     {
+        Self::read_on(&self.readers, read)
+    }
+
+    fn read_on<'a, T: Send + 'a, F>(
+        pool: &'a Pool,
+        read: impl FnOnce(deadpool_postgres::Client) -> F + Send + 'a,
+    ) -> Answer<'a, ReadResult<T>>
+    where
+        F: Future<Output = Stored<T>> + Send + 'a,
+    {
         Box::pin(async move {
             let no_connection = |error: PoolError| {
                 let why = match error {
@@ -167,7 +180,7 @@ impl PostgresTruth {
                 };
                 Failure::Unavailable(format!("no connection: {why}"))
             };
-            let client = self.readers.get().await.map_err(no_connection)?;
+            let client = pool.get().await.map_err(no_connection)?;
             Ok(commit::within(READ_TIMEOUT, read(client)).await?)
         })
     }
@@ -264,7 +277,7 @@ impl Truth for PostgresTruth {
     }
 
     fn api_key(&self, id: KeyId) -> Answer<'_, ReadResult<Option<ApiKey>>> {
-        self.read(move |client| queries::api_key(client, id))
+        Self::read_on(&self.keys, move |client| queries::api_key(client, id))
     }
 
     fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
@@ -341,6 +354,7 @@ impl Truth for PostgresTruth {
         Box::pin(async move {
             self.lanes.close();
             self.readers.close();
+            self.keys.close();
         })
     }
 }

@@ -2,6 +2,7 @@
 //! the promises and the tiers of all nodes agree.
 
 mod clocks;
+mod contention;
 mod house;
 mod postgres;
 mod processes;
