@@ -11,6 +11,7 @@ use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::policy::Policy;
 use rowlock_core::seat::SeatStatus;
 use rowlock_registry::EngineOptions;
+use rowlock_registry::reconcile::Repairs;
 use rowlock_truth::Truth;
 use rowlock_truth::conformance::stage::Setup;
 use support::{House, eventually, hold_of, no_sweep};
@@ -120,6 +121,24 @@ async fn without_the_sweep_such_a_hold_stays() {
         HoldStatus::Active,
         "so the test above shows the sweep"
     );
+    house.close().await;
+}
+
+/// Nor does the reaper know of it. Comparing the tiers finds it, and says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn such_a_hold_is_ended_by_reconciling_and_counted() {
+    let house = House::new(Setup::brief()).await;
+    let (org, event) = (house.stage.org, house.stage.event);
+    let hold = house.stage.held(house.stage.hold("ann", &[0, 1])).await;
+    assert_eq!(house.status(0).await, SeatStatus::Held);
+    // The reaper has a second for what it knows.
+    house.stage.wait_until(hold.expires_at.plus_millis(1_000)).await;
+    let ended = Repairs { holds_expired: 1, ..Repairs::default() };
+    assert_eq!(house.engine.reconcile(org, event).await.expect("repairs"), ended);
+    assert_eq!(house.live().await.read().counts().held, 0);
+    ended_once(&house, &hold).await;
+    // Once is enough.
+    assert_eq!(house.engine.reconcile(org, event).await.expect("repairs"), Repairs::default());
     house.close().await;
 }
 
