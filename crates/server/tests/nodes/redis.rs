@@ -1,9 +1,11 @@
 //! Redis emptied, paused, restarted, full: sales go on, and everything agrees afterwards.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rowlock_dev::redis::{RedisCluster, Sentinels};
 use serde_json::json;
 
 use crate::house::{House, Setup, Warm};
@@ -374,4 +376,66 @@ async fn what_can_not_be_repaired_is_said() {
         &house.event,
     ]);
     assert!(!output.status.success(), "{}", support::stdout(&output));
+}
+
+/// Twenty who choose nothing but how many, through all nodes at once: the forty seats of a block are given out to the
+/// last one, and each once.
+async fn any_seats_are_given_out(house: &House) {
+    let (_, event) = house.client(0).get("", &format!("/api/events/{}", house.event)).await.unwrap();
+    let wish = json!({"event_id": house.event, "block_id": event["blocks"][0]["block_id"], "quantity": 2});
+    let ask = |i: usize| {
+        let (client, wish) = (house.client(i).clone(), wish.clone());
+        let user = format!("user-{i}");
+        tokio::spawn(async move { client.post(&user, "/api/bookings/hold-any", wish).await.unwrap() })
+    };
+    let mut given = BTreeSet::new();
+    for asked in (0..20).map(ask).collect::<Vec<_>>() {
+        let (status, hold) = asked.await.unwrap();
+        let seats = hold["seats"].as_array().map_or(&[][..], Vec::as_slice);
+        assert_eq!((status, seats.len()), (201, 2), "{hold}");
+        given.extend(seats.iter().map(|seat| seat["seat_id"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(given.len(), 40, "{given:?}");
+    for late in 20..23 {
+        let (status, problem) = ask(late).await.unwrap();
+        assert_eq!((status, &problem["code"]), (409, &json!("block_full")), "{problem}");
+    }
+}
+
+async fn any_seats_with(warm: Warm) {
+    let house = House::new(warm, Setup { seats: 40, ..Setup::default() }).await;
+    any_seats_are_given_out(&house).await;
+    house.assert_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_seats_are_given_out_without_redis() {
+    any_seats_with(Warm::None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_seats_are_given_out_with_redlock() {
+    any_seats_with(Warm::redlock()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_seats_are_given_out_with_a_cluster() {
+    any_seats_with(Warm::Cluster(RedisCluster::start(0).unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_seats_are_given_out_with_sentinels() {
+    any_seats_with(Warm::Sentinel(Box::new(Sentinels::start().unwrap()))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_seats_are_given_out_with_redis_down() {
+    // So few calls may not open a breaker, and then what Redis has missed is found by the look now and then.
+    let settings = vec![("ROWLOCK__ENGINE__RECONCILE_SECONDS", "2".to_owned())];
+    let house = House::new(Warm::single(), Setup { seats: 40, settings, ..Setup::default() }).await;
+    house.redis().kill();
+    any_seats_are_given_out(&house).await;
+    house.assert_verified();
+    house.redis().start_again().unwrap();
+    house.assert_well().await;
 }
