@@ -1,4 +1,4 @@
-//! JSON, written quickly: the same text that serde_json writes, for a quarter of the instructions.
+//! JSON, written quickly: the same text that serde_json writes, for little more than half of the instructions.
 //!
 //! Every hold is written as JSON twice, for the journal and for its buyer, and most of what serde_json does for it is to
 //! look at every byte for something to escape. Here names of fields are taken as they are, and texts are looked at many bytes at a time.
