@@ -72,6 +72,14 @@ impl Open<'_> {
     }
 }
 
+macro_rules! numbers {
+    ($($method:ident $number:ty;)*) => {$(
+        fn $method(self, value: $number) -> Result<(), Error> {
+            self.number(value)
+        }
+    )*};
+}
+
 impl<'a> Serializer for Writer<'a> {
     type Ok = ();
     type Error = Error;
@@ -88,36 +96,15 @@ impl<'a> Serializer for Writer<'a> {
         Ok(())
     }
 
-    fn serialize_i8(self, value: i8) -> Result<(), Error> {
-        self.number(value)
-    }
-
-    fn serialize_i16(self, value: i16) -> Result<(), Error> {
-        self.number(value)
-    }
-
-    fn serialize_i32(self, value: i32) -> Result<(), Error> {
-        self.number(value)
-    }
-
-    fn serialize_i64(self, value: i64) -> Result<(), Error> {
-        self.number(value)
-    }
-
-    fn serialize_u8(self, value: u8) -> Result<(), Error> {
-        self.number(value)
-    }
-
-    fn serialize_u16(self, value: u16) -> Result<(), Error> {
-        self.number(value)
-    }
-
-    fn serialize_u32(self, value: u32) -> Result<(), Error> {
-        self.number(value)
-    }
-
-    fn serialize_u64(self, value: u64) -> Result<(), Error> {
-        self.number(value)
+    numbers! {
+        serialize_i8 i8;
+        serialize_i16 i16;
+        serialize_i32 i32;
+        serialize_i64 i64;
+        serialize_u8 u8;
+        serialize_u16 u16;
+        serialize_u32 u32;
+        serialize_u64 u64;
     }
 
     fn serialize_f32(self, value: f32) -> Result<(), Error> {
@@ -232,57 +219,54 @@ impl<'a> Serializer for Writer<'a> {
     }
 }
 
-impl ser::SerializeSeq for Open<'_> {
-    type Ok = ();
-    type Error = Error;
+macro_rules! lists {
+    ($($kind:ident $element:ident;)*) => {$(
+        impl ser::$kind for Open<'_> {
+            type Ok = ();
+            type Error = Error;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
-    }
+            fn $element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+                self.item(value)
+            }
 
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
+            fn end(self) -> Result<(), Error> {
+                self.close()
+            }
+        }
+    )*};
 }
 
-impl ser::SerializeTuple for Open<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
+lists! {
+    SerializeSeq serialize_element;
+    SerializeTuple serialize_element;
+    SerializeTupleStruct serialize_field;
+    SerializeTupleVariant serialize_field;
 }
 
-impl ser::SerializeTupleStruct for Open<'_> {
-    type Ok = ();
-    type Error = Error;
+macro_rules! structs {
+    ($($kind:ident)*) => {$(
+        impl ser::$kind for Open<'_> {
+            type Ok = ();
+            type Error = Error;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
-    }
+            #[inline]
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                name: &'static str,
+                value: &T,
+            ) -> Result<(), Error> {
+                self.field(name, value)
+            }
 
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
+            #[inline]
+            fn end(self) -> Result<(), Error> {
+                self.close()
+            }
+        }
+    )*};
 }
 
-impl ser::SerializeTupleVariant for Open<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
-}
+structs!(SerializeStruct SerializeStructVariant);
 
 impl ser::SerializeMap for Open<'_> {
     type Ok = ();
@@ -306,34 +290,6 @@ impl ser::SerializeMap for Open<'_> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         value.serialize(Writer(self.out))
-    }
-
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
-}
-
-impl ser::SerializeStruct for Open<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    #[inline]
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-        self.field(name, value)
-    }
-
-    #[inline]
-    fn end(self) -> Result<(), Error> {
-        self.close()
-    }
-}
-
-impl ser::SerializeStructVariant for Open<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-        self.field(name, value)
     }
 
     fn end(self) -> Result<(), Error> {
