@@ -2,7 +2,8 @@
 //!
 //! The task takes whatever has queued up while the last batch was being committed. There is no timer: an idle lane
 //! commits a single command at once, a busy one commits hundreds together. Where a batch goes by what this process believes, a
-//! second one that is as large is sent behind it before it is answered.
+//! second one that is as large is sent behind it before it is answered. A truth of our own gets its next batch before the last
+//! one is answered.
 //!
 //! Where there is a warm tier, a lane has a door: a queue of its own, at which the seats of those who wait are claimed, all
 //! with one message, before they come in.
@@ -222,7 +223,9 @@ async fn run(
         if under_way.is_empty() {
             top_up(&mut queue, &mut jobs);
             if jobs.is_empty() {
-                committed.take().into_iter().for_each(|batch| settle(batch, &*committal, &metrics));
+                if let Some(batch) = committed.take() {
+                    settle(batch, &*committal, &metrics);
+                }
                 if !take(&mut queue, &mut jobs, MAX_BATCH, &mut stopped).await {
                     return;
                 }
@@ -272,13 +275,17 @@ async fn run(
         }
         // Asked once, so that it is on its way.
         let done = futures::poll!(under_way.next());
-        committed.take().into_iter().for_each(|batch| settle(batch, &*committal, &metrics));
+        if let Some(batch) = committed.take() {
+            settle(batch, &*committal, &metrics);
+        }
         committed = match done {
             Poll::Ready(batch) => batch,
             Poll::Pending => under_way.next().await,
         };
-        if truth.is_shared() {
-            committed.take().into_iter().for_each(|batch| settle(batch, &*committal, &metrics));
+        if truth.is_shared()
+            && let Some(batch) = committed.take()
+        {
+            settle(batch, &*committal, &metrics);
         }
     }
 }

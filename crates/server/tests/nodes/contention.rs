@@ -152,7 +152,7 @@ async fn expiry_and_confirm_in_the_same_instant_have_one_winner() {
 }
 
 /// The one connection that reads is kept busy: by a booking whose tickets somebody has locked. No hold asks for
-/// tickets.
+/// tickets, and the API key that each comes with is looked up, every two seconds, on a connection of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_that_get_no_connection_are_refused_in_time_and_starve_no_hold() {
     let settings = vec![("ROWLOCK__STORE__READERS", "1".to_owned())];

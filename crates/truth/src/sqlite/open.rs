@@ -141,6 +141,7 @@ impl Folder {
         if is_there {
             return Ok(());
         }
+        // A page at a time: small writes into what was written in larger pieces take the kernel longer.
         let zeros = vec![0; 1 << 12];
         let write = |mut log: File| {
             for first in (0..USUAL_LOG_BYTES).step_by(zeros.len()) {
