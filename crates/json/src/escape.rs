@@ -23,10 +23,32 @@ const fn is_odd(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Looks at all bytes without stopping early: so the compiler can look at many at a time.
+/// Looks at eight bytes at a time, at some of them perhaps twice.
 #[inline]
 fn is_plain(text: &[u8]) -> bool {
-    !text.iter().fold(false, |odd, byte| odd | is_odd(*byte))
+    if let Some(last) = text.last_chunk() {
+        let (words, _) = text.as_chunks();
+        let last = odd_bits(u64::from_le_bytes(*last));
+        return words.iter().fold(last, |odd, word| odd | odd_bits(u64::from_le_bytes(*word))) == 0;
+    }
+    match (text.first_chunk(), text.last_chunk()) {
+        (Some(first), Some(last)) => {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            odd_bits(u64::from(first) << 32 | u64::from(last)) == 0
+        }
+        _ => !text.iter().any(|byte| is_odd(*byte)),
+    }
+}
+
+/// The highest bit of at least one byte is set when something in them is odd, and none when nothing is.
+#[inline]
+fn odd_bits(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // A byte less than another has its highest bit set when that is taken from it. It may borrow from the next byte, which does not
+    // matter: then there is something odd already. Bytes that had that bit before are not ASCII and not odd.
+    let less_than = |word: u64, than: u8| word.wrapping_sub(EACH * than as u64) & !word;
+    let (quote, backslash) = (word ^ (EACH * b'"' as u64), word ^ (EACH * b'\\' as u64));
+    (less_than(word, b' ') | less_than(quote, 1) | less_than(backslash, 1)) & (EACH << 7)
 }
 
 #[cold]
@@ -63,5 +85,25 @@ impl fmt::Write for Escaping<'_> {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         append(piece, self.0);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_odd_is_found_wherever_it_is() {
+        for length in 0..=40 {
+            assert!(is_plain(&vec![b'a'; length]));
+            assert!(is_plain(&vec![0xe9; length]), "what is not ASCII needs no escape");
+            for at in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut text = vec![b'~'; length];
+                    text[at] = byte;
+                    assert_eq!(is_plain(&text), !is_odd(byte), "{byte} at {at} of {length}");
+                }
+            }
+        }
     }
 }

@@ -54,8 +54,9 @@ impl Open<'_> {
         value.serialize(Writer(self.out))
     }
 
-    /// A field of a struct. Its name is an identifier or a word of ours: nothing in it is escaped.
-    #[inline]
+    /// A field of a struct. Its name is an identifier or a word of ours: nothing in it is escaped. Inlined, so that the compiler
+    /// knows how long the name is.
+    #[inline(always)]
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
         debug_assert!(!name.contains(['"', '\\']) && !name.contains(char::is_control), "{name}");
         self.out.push_str(if self.is_empty { "\"" } else { ",\"" });
@@ -249,7 +250,7 @@ macro_rules! structs {
             type Ok = ();
             type Error = Error;
 
-            #[inline]
+            #[inline(always)]
             fn serialize_field<T: Serialize + ?Sized>(
                 &mut self,
                 name: &'static str,
