@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -213,8 +213,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Posted<T> {
         NoQuery::from_request_parts(&mut parts, app).await?;
         let key = idempotency_key(&parts.headers)?;
         let limit = app.limits.body_bytes;
-        let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        if length.is_some_and(|length: u64| length > limit as u64) {
+        if body.size_hint().lower() > limit as u64 {
             return Err(too_large(limit));
         }
         let bytes = whole(body, limit).await.map_err(|error| unreadable(&*error, limit))?;

@@ -22,37 +22,39 @@ impl Written {
 pub fn write(time: Time) -> Written {
     // Deadlines saturate in the kernel, so what can't be written as a date is written as the last one.
     let millis = time.millis().clamp(FIRST, LAST);
-    let (days, in_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    let (days, in_day) = (millis.div_euclid(86_400_000) as i32, millis.rem_euclid(86_400_000) as u32);
     let (year, month, day) = civil(days);
+    let (seconds, thousandths) = (in_day / 1000, in_day % 1000);
     let mut text = *b"0000-00-00T00:00:00.000Z";
-    digits(&mut text[0..4], year);
-    digits(&mut text[5..7], month);
-    digits(&mut text[8..10], day);
-    digits(&mut text[11..13], in_day / 3_600_000);
-    digits(&mut text[14..16], in_day / 60_000 % 60);
-    digits(&mut text[17..19], in_day / 1000 % 60);
-    digits(&mut text[20..23], in_day % 1000);
+    two_digits(&mut text, 0, year / 100);
+    two_digits(&mut text, 2, year % 100);
+    two_digits(&mut text, 5, month);
+    two_digits(&mut text, 8, day);
+    two_digits(&mut text, 11, seconds / 3600);
+    two_digits(&mut text, 14, seconds / 60 % 60);
+    two_digits(&mut text, 17, seconds % 60);
+    two_digits(&mut text, 20, thousandths / 10);
+    text[22] = b'0' + (thousandths % 10) as u8;
     Written(text)
 }
 
-fn digits(place: &mut [u8], mut number: i64) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
+#[inline(always)]
+fn two_digits(text: &mut [u8; 24], at: usize, number: u32) {
+    text[at] = b'0' + (number / 10) as u8;
+    text[at + 1] = b'0' + (number % 10) as u8;
 }
 
-/// Days since 1970-01-01 as a date of the Gregorian calendar, counting years from March so that leap days come last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
+/// Days since 1970-01-01 as a date of the Gregorian calendar, counting years from March so that leap days come last, and from
+/// 400 years before the first that can be written, so that nothing is negative.
+fn civil(days: i32) -> (u32, u32, u32) {
+    let shifted = (days + 719_468 + 146_097) as u32;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let year = year_of_era + era * 400 + u32::from(month <= 2) - 400;
     (year, month, day)
 }
 

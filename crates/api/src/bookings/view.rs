@@ -25,7 +25,12 @@ struct Label<'a>(&'a str, u32);
 
 impl Serialize for Label<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}-{}", self.0, self.1))
+        // Put together by hand: every seat of every hold has one.
+        let mut label = String::with_capacity(self.0.len() + 11);
+        label.push_str(self.0);
+        label.push('-');
+        label.push_str(itoa::Buffer::new().format(self.1));
+        serializer.serialize_str(&label)
     }
 }
 
