@@ -23,9 +23,10 @@ impl Clock {
     pub fn now(&self) -> Time {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
         let mut latest = self.latest.lock();
-        let at_least = latest.0 + latest.1.elapsed().as_millis() as i64;
+        let now = Instant::now();
+        let at_least = latest.0 + now.saturating_duration_since(latest.1).as_millis() as i64;
         if wall >= at_least {
-            *latest = (wall, Instant::now());
+            *latest = (wall, now);
         }
         Time::from_millis(wall.max(at_least))
     }

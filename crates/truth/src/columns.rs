@@ -1,10 +1,9 @@
 //! What stores keep as text: the same words in every store.
 
-use std::fmt::Write as _;
-
 use rowlock_core::hold::{HeldArea, HeldSeat, Hold};
 use rowlock_core::org::{ApiKey, Scope, Scopes};
 use rowlock_core::{AreaId, Fact};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A column that can't be read, and what should be in it.
@@ -31,24 +30,18 @@ pub(crate) fn held_areas(text: &str) -> Read<Vec<HeldArea>> {
 }
 
 pub(crate) fn seats_json(hold: &Hold) -> String {
-    let mut json = String::with_capacity(2 + hold.seats.len() * 16);
-    json.push('[');
-    for (i, seat) in hold.seats.iter().enumerate() {
-        let comma = if i == 0 { "" } else { "," };
-        let _ = write!(json, "{comma}[{},{}]", seat.ordinal, seat.price);
-    }
-    json.push(']');
-    json
+    let pairs: Vec<(u32, i64)> = hold.seats.iter().map(|seat| (seat.ordinal, seat.price)).collect();
+    written(&pairs, 2 + pairs.len() * 16)
 }
 
 pub(crate) fn areas_json(hold: &Hold) -> String {
-    let mut json = String::from("[");
-    for (i, held) in hold.areas.iter().enumerate() {
-        let comma = if i == 0 { "" } else { "," };
-        let _ = write!(json, "{comma}[\"{}\",{},{}]", held.area, held.quantity, held.price);
-    }
-    json.push(']');
-    json
+    let lines: Vec<(AreaId, u32, i64)> =
+        hold.areas.iter().map(|held| (held.area, held.quantity, held.price)).collect();
+    written(&lines, 2 + lines.len() * 64)
+}
+
+fn written(lines: &impl Serialize, capacity: usize) -> String {
+    rowlock_json::to_string(lines, capacity).expect("a list is JSON")
 }
 
 /// The words of an API key's scopes, separated by blanks.

@@ -4,17 +4,19 @@
 //! it would dirty one more page with every hold: a third of what a hold costs. The writer is alone with its file, so
 //! its memory of the active holds is exact. `verify` checks the rule on the stored rows.
 
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 
 use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::{CartToken, HoldId, UserId};
 use rusqlite::Connection;
 use rustc_hash::FxHashMap;
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::codec::{self, StoreError, Stored};
 
 pub(super) struct Carts {
-    hashers: [RandomState; 2],
+    /// Its key is random, so that nobody can choose names that collide.
+    hasher: SipHasher13,
     holds: FxHashMap<Digest, HoldId>,
     /// The active holds of each user in events that limit their users, so few each.
     of_user: FxHashMap<Digest, Vec<HoldId>>,
@@ -22,12 +24,12 @@ pub(super) struct Carts {
 
 /// 128 bits of a keyed hash stand for the names: a million carts fit in some tens of megabytes. Whoever finds a hold
 /// here compares the names in its row.
-type Digest = (u64, u64);
+type Digest = u128;
 
 impl Carts {
     pub fn load(db: &Connection) -> Stored<Self> {
-        let hashers = [RandomState::new(), RandomState::new()];
-        let mut carts = Self { hashers, holds: FxHashMap::default(), of_user: FxHashMap::default() };
+        let hasher = SipHasher13::new_with_key(&rand::random());
+        let mut carts = Self { hasher, holds: FxHashMap::default(), of_user: FxHashMap::default() };
         let mut statement = db.prepare(
             "SELECT h.id, h.event_key, h.user_id, h.cart_token, e.policy ->> 'seats_per_user' IS NOT NULL
              FROM holds h INDEXED BY holds_active JOIN events e ON e.key = h.event_key WHERE h.status = 0",
@@ -80,6 +82,8 @@ impl Carts {
     }
 
     fn digest(&self, name: impl Hash) -> Digest {
-        (self.hashers[0].hash_one(&name), self.hashers[1].hash_one(&name))
+        let mut hasher = self.hasher;
+        name.hash(&mut hasher);
+        hasher.finish128().as_u128()
     }
 }
