@@ -68,7 +68,11 @@ pub async fn run_all(arguments: Arguments) -> bool {
     let buyer = serving::token(&stage, "buyer");
     let sold = sold_event(&stage).await;
     let stranger = serving::token(&stage, "somebody-else");
-    let load = Load { connections: arguments.connections, duration: Duration::from_secs(arguments.seconds) };
+    let load = Load {
+        connections: arguments.connections,
+        duration: Duration::from_secs(arguments.seconds),
+        processor: last_processor(),
+    };
     let mut runs: Vec<(&'static str, Vec<Run>)> = PEERS.iter().map(|peer| (peer.name, Vec::new())).collect();
     for round in 1..=arguments.rounds {
         for (peer, (_, runs)) in PEERS.iter().zip(&mut runs) {
@@ -89,6 +93,15 @@ pub async fn run_all(arguments: Arguments) -> bool {
     let reached = report(&runs);
     stage.engine.stop().await;
     reached || !arguments.check
+}
+
+/// wrk has one thread and stays on one processor. Otherwise it is now on this one and now on that, in line behind whom it waits for,
+/// while the other has nothing to do.
+fn last_processor() -> Option<usize> {
+    std::thread::available_parallelism()
+        .ok()
+        .and_then(|processors| processors.get().checked_sub(1))
+        .filter(|last| *last > 0)
 }
 
 async fn measure(dir: &Path, peer: &Peer, url: &str, token: &str, event: EventId, load: Load) -> Run {

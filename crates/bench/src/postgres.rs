@@ -272,7 +272,7 @@ impl Bench {
             total: scene.seats.into(),
             fixed: false,
         };
-        let load = Load { connections: self.connections, duration };
+        let load = Load { connections: self.connections, duration, processor: None };
         let run = tokio::task::block_in_place(|| wrk::run(self.dir.path(), &target, load))?;
         if run.requests + u64::from(self.connections) > end - first {
             return Err("the seats of a run ran out: take fewer seconds".into());

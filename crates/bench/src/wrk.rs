@@ -24,6 +24,8 @@ pub struct Run {
 pub struct Load {
     pub connections: u32,
     pub duration: Duration,
+    /// The processor that wrk stays on, if it is to stay on one.
+    pub processor: Option<usize>,
 }
 
 /// The same script drives every peer, so that building a request costs the same for all of them. It costs little: all but
@@ -86,7 +88,15 @@ pub fn run(dir: &Path, target: &Target<'_>, load: Load) -> Result<Run, String> {
     let nodes = nodes(target.urls)?;
     std::fs::write(&script, format!("nodes = {nodes}{SCRIPT}")).map_err(|error| error.to_string())?;
     let threads = target.urls.len().to_string();
-    let output = Command::new("wrk")
+    let mut command = match load.processor {
+        Some(processor) => {
+            let mut command = Command::new("taskset");
+            command.args(["--cpu-list", &processor.to_string(), "wrk"]);
+            command
+        }
+        None => Command::new("wrk"),
+    };
+    let output = command
         .args(["--threads", &threads, "--connections", &load.connections.to_string()])
         .args(["--duration", &format!("{}s", load.duration.as_secs().max(1)), "--timeout", "10s"])
         .arg("--script")
