@@ -2,11 +2,13 @@
 
 mod support;
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use rowlock_dev::process::{Process, Start};
 use rowlock_dev::{address, wait_until};
@@ -31,10 +33,29 @@ fn listens_to_interrupts(process: &Process) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (Signal::SIGINT as i32 - 1)) != 0
 }
 
+/// In a session of its own, as under a terminal of its own: what Ctrl-C reaches is all of it, and nothing else.
+fn dev_up(folder: &Path, data: &Path) -> Start {
+    Start::new("setsid", folder.join("dev-up.log")).arguments([
+        env!("CARGO_BIN_EXE_rowlock"),
+        "dev",
+        "up",
+        "--data",
+        text(data),
+        "--listen",
+        &two_free().to_string(),
+    ])
+}
+
+/// A terminal interrupts all that run in it, at once.
+fn press_ctrl_c(process: &Process) {
+    killpg(Pid::from_raw(process.pid() as i32), Signal::SIGINT).unwrap();
+}
+
 /// All of it, running.
 struct Up {
     process: Process,
     nodes: [Client; 2],
+    key: String,
     event: String,
     postgres: String,
     redis: String,
@@ -44,21 +65,10 @@ struct Up {
 impl Up {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (data, first) = (folder.path().join("data"), two_free());
-        // In a session of its own, as under a terminal of its own: what Ctrl-C reaches is all of it, and nothing else.
-        let start = Start::new("setsid", folder.path().join("dev-up.log")).arguments([
-            env!("CARGO_BIN_EXE_rowlock"),
-            "dev",
-            "up",
-            "--data",
-            text(&data),
-            "--listen",
-            &first.to_string(),
-        ]);
-        let process = Process::start(&start).unwrap();
+        let data = folder.path().join("data");
+        let process = Process::start(&dev_up(folder.path(), &data)).unwrap();
         process.until_ready(2 * START_LIMIT, || process.said().contains("press Ctrl-C")).unwrap();
-        // It says what to press a moment before it listens.
-        assert!(wait_until(Duration::from_secs(10), || listens_to_interrupts(&process)));
+        assert!(listens_to_interrupts(&process));
         let said = process.said();
         let told = |before: &str| -> String {
             let line = said.lines().find_map(|line| line.strip_prefix(before));
@@ -66,15 +76,15 @@ impl Up {
             line.split_whitespace().next().unwrap().to_owned()
         };
         let made = demo(&data.join("node-1"));
-        let key = made["admin_key"].as_str().unwrap();
-        let nodes = [1, 2].map(|node| Client::new(&told(&format!("node {node} on ")), key));
+        let key = made["admin_key"].as_str().unwrap().to_owned();
+        let nodes = [1, 2].map(|node| Client::new(&told(&format!("node {node} on ")), &key));
         let event = made["events"][0]["id"].as_str().unwrap().to_owned();
         let (postgres, redis) = (told("Postgres at "), told("Redis at "));
-        Self { process, nodes, event, postgres, redis, _folder: folder }
+        Self { process, nodes, key, event, postgres, redis, _folder: folder }
     }
 
     /// Has it end, and looks at what is left.
-    async fn end(self, ask_it: impl FnOnce(Pid)) {
+    async fn end(self, ask_it: impl FnOnce(&Process)) {
         let folders = folders_of(&self.postgres, &self.redis).await;
         assert!(folders.iter().all(|folder| folder.exists()), "{folders:?}");
         let urls = [&self.nodes[0].url, &self.nodes[1].url, &self.postgres, &self.redis];
@@ -83,7 +93,7 @@ impl Up {
             address.rsplit('@').next().unwrap().parse::<SocketAddr>().unwrap()
         });
         assert!(addresses.iter().all(|address| TcpStream::connect(address).is_ok()), "{addresses:?}");
-        ask_it(Pid::from_raw(self.process.pid() as i32));
+        ask_it(&self.process);
         let status = self.process.ended(Duration::from_secs(30));
         assert!(status.is_some_and(|status| status.success()), "{status:?}: {}", self.process.said());
         for address in addresses {
@@ -107,13 +117,134 @@ async fn two_nodes_sell_together_and_ctrl_c_ends_all_of_it() {
     assert_eq!(status, 201, "{booking}");
     let path = format!("/api/bookings/{}", booking["booking_id"].as_str().unwrap());
     assert_eq!(one.get("anna", &path).await.unwrap().0, 200);
-    // A terminal interrupts all that run in it, at once.
-    up.end(|pid| killpg(pid, Signal::SIGINT).unwrap()).await;
+    up.end(press_ctrl_c).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interrupted_alone_it_ends_the_others() {
-    Up::start().end(|pid| kill(pid, Signal::SIGINT).unwrap()).await;
+    Up::start().end(|process| process.signal(Signal::SIGINT)).await;
+}
+
+/// A request that a node has begun with, and whose end is still to come.
+struct Unfinished {
+    stream: TcpStream,
+    rest: String,
+}
+
+impl Unfinished {
+    fn begin(up: &Up, node: usize) -> Self {
+        let body =
+            format!(r#"{{"event_id":"{}","seat_ids":["{}"]}}"#, up.event, seat(&up.event, 20 + node as u32));
+        let mut stream = TcpStream::connect(up.nodes[node].url.strip_prefix("http://").unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let head = format!(
+            "POST /api/bookings/hold-seats HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+             Authorization: Bearer {}\r\nRowlock-User: anna\r\nConnection: close\r\nExpect: 100-continue\r\n\
+             Content-Length: {}\r\n\r\n",
+            up.key,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // The node says so when it wants the body: it has the request in its hands then.
+        let mut go_on = [0; 25];
+        stream.read_exact(&mut go_on).unwrap();
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        Self { stream, rest: body }
+    }
+
+    fn finish(mut self) -> String {
+        self.stream.write_all(self.rest.as_bytes()).unwrap();
+        let mut answer = String::new();
+        self.stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+/// Ctrl-C is the first signal that a node hears of, and the last: it answers what it has begun with, and Postgres and
+/// Redis are there until it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_at_ctrl_c_is_answered() {
+    let up = Up::start();
+    let unfinished = [0, 1].map(|node| Unfinished::begin(&up, node));
+    let nodes = up.nodes.clone();
+    let (asked, has_been) = tokio::sync::oneshot::channel();
+    let ending = up.end(|process| {
+        press_ctrl_c(process);
+        asked.send(()).unwrap();
+    });
+    let finishing = tokio::spawn(async move {
+        has_been.await.unwrap();
+        for (node, unfinished) in nodes.iter().zip(unfinished) {
+            // It has heard of it.
+            let is_stopping = || {
+                let answer = TcpStream::connect(node.url.strip_prefix("http://").unwrap());
+                answer.is_err() || says_503(answer.unwrap())
+            };
+            assert!(wait_until(Duration::from_secs(10), is_stopping), "{} goes on", node.url);
+            let answer = unfinished.finish();
+            assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+        }
+    });
+    let (finished, ()) = tokio::join!(finishing, ending);
+    finished.unwrap();
+}
+
+/// Whether a node is not ready any more, or hangs up.
+fn says_503(mut stream: TcpStream) -> bool {
+    let mut answer = String::new();
+    let asked = stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    asked.and_then(|()| stream.read_to_string(&mut answer)).is_err() || !answer.contains(" 200 ")
+}
+
+/// However far it has come: it ends, and nothing of it is left.
+#[test]
+fn ctrl_c_while_it_starts_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // Here Postgres and Redis make their folders, as another user perhaps.
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    for open in [folder.path(), &home] {
+        std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let begins_with = |name: &str| {
+        let entries = std::fs::read_dir(&home).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names.filter(|found| found.starts_with(name)).collect::<Vec<_>>()
+    };
+    let data = |round: &str| folder.path().join(round);
+    let rounds: [(&str, &dyn Fn() -> bool); 4] = [
+        ("Postgres is being made", &|| !begins_with("rowlock-p").is_empty()),
+        ("Postgres is being started", &|| !begins_with("rowlock-pg-").is_empty()),
+        ("Redis is being started", &|| !begins_with("rowlock-redis-").is_empty()),
+        ("a node is being started", &|| data("a node is being started").join("node-1.log").exists()),
+    ];
+    for (round, has_come) in rounds {
+        let start = dev_up(folder.path(), &data(round)).environment("TMPDIR", text(&home));
+        let process = Process::start(&start).unwrap();
+        assert!(wait_until(START_LIMIT, has_come), "never, {round}: {}", process.said());
+        press_ctrl_c(&process);
+        let status = process.ended(Duration::from_secs(60));
+        assert!(status.is_some_and(|status| status.success()), "{round}: {status:?}: {}", process.said());
+        assert!(!process.said().contains("press Ctrl-C"), "it was too late to interrupt the start");
+        let left = [begins_with("rowlock-pg-"), begins_with("rowlock-redis-")].concat();
+        assert!(left.is_empty(), "{round}, and then are left {left:?}");
+        let left = processes_of(folder.path());
+        assert!(left.is_empty(), "{round}, and then are left {left:?}");
+    }
+}
+
+/// Those who were started with the folder in their command line or their environment, or who are in it.
+fn processes_of(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
+        let read = |file: &str| std::fs::read(process.join(file)).unwrap_or_default();
+        let is_in = std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+        let names = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains(text(folder));
+        if is_in || names(read("cmdline")) || names(read("environ")) {
+            found.push(String::from_utf8_lossy(&read("cmdline")).replace('\0', " "));
+        }
+    }
+    found
 }
 
 /// Where the two keep their files.
