@@ -9,11 +9,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use rowlock_core::area::Area;
 use rowlock_core::seat::{SeatState, SeatStatus};
-use rowlock_core::{Actor, AreaId, Command, EventId, HoldId, OrgId, Refusal, Request, SeatId, Time};
+use rowlock_core::{Actor, AreaId, Command, EventId, HoldId, OrgId, Outcome, Refusal, Request, SeatId, Time};
 use rowlock_truth::read::EventSnapshot;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::engine::{Engine, Failure};
+use crate::engine::{Engine, Failure, Reply};
 use crate::follow;
 use crate::hot::stored;
 use crate::warm::{Owner, Unavailable, Warm, WarmHeld};
@@ -409,7 +409,11 @@ async fn expire_due(engine: &Engine, truth: &EventSnapshot) -> usize {
             command: Command::Expire { hold },
         })
     });
-    futures::future::join_all(ended).await.into_iter().filter(Result::is_ok).count()
+    // Somebody else may have ended it since it was read: the reaper of another node, or a buyer who wants the seats.
+    let is_ended_here = |reply: &Result<Reply, Failure>| {
+        matches!(reply, Ok(Reply { outcome: Outcome::Hold(held), .. }) if held.changed)
+    };
+    futures::future::join_all(ended).await.iter().filter(|reply| is_ended_here(reply)).count()
 }
 
 /// Reconciles many events, some at a time: reading the truth, comparing and writing Redis go on side by side.

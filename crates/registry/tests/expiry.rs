@@ -142,6 +142,25 @@ async fn such_a_hold_is_ended_by_reconciling_and_counted() {
     house.close().await;
 }
 
+/// Somebody takes over the seats after they were read and before their hold is ended. It is over once, and was not ended here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_another_buyer_ended_first_is_not_counted_as_ended_by_reconciling() {
+    let house = House::new(Setup::brief()).await;
+    let (org, event) = (house.stage.org, house.stage.event);
+    let hold = house.stage.held(house.stage.hold("ann", &[0])).await;
+    house.stage.wait_until(hold.expires_at.plus_millis(1_000)).await;
+    house.truth.forget();
+    house.truth.loads.shut();
+    let engine = house.engine.clone();
+    let reconciling = tokio::spawn(async move { engine.reconcile(org, event).await });
+    house.truth.loads.reached(1).await;
+    house.stage.held(house.stage.hold("bob", &[0])).await;
+    house.truth.loads.open();
+    assert_eq!(reconciling.await.expect("no panic").expect("repairs"), Repairs::default());
+    ended_once(&house, &hold).await;
+    house.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_buyer_need_not_wait_for_the_reaper() {
     let house = House::new(Setup::brief()).await;
