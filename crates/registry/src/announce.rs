@@ -66,14 +66,14 @@ async fn tell_warm(
         Stream::Org(_) => None,
     });
     let Ok(applied) = warm.apply(engine.now(), &batches).await else {
-        of_events.for_each(|(org, event)| engine.note_behind(org, event));
+        of_events.for_each(|(org, event)| engine.behind().note_failed(org, event));
         return false;
     };
     for ((org, event), applied) in of_events.zip(applied) {
         match applied {
             Applied::Missing => reconcile::rebuild_soon(engine, org, event),
             // Mostly the fact that is missing is on its way. If not, the next reconciliation finds out.
-            Applied::Waiting(_) => engine.note_behind(org, event),
+            Applied::Waiting(_) => engine.behind().note(org, event),
             Applied::Current(_) => {}
         }
     }

@@ -1,6 +1,5 @@
 //! The one write path: refuse early, queue in the lane, commit, apply, answer.
 
-use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::behind::Behind;
 use crate::chance::Chance;
 use crate::claims::Claims;
 use crate::expiry::{self, Expiry};
@@ -35,8 +35,6 @@ use crate::{announce, follow};
 const MAX_CACHED_KEYS: usize = 100_000;
 /// How long a key is believed to be in force when another node may have revoked it.
 const KEY_AGE: Duration = Duration::from_secs(2);
-/// Events that are remembered because their copy in Redis missed a fact. More are found when somebody loads them.
-const MAX_BEHIND: usize = 4_096;
 /// Events that are compared at a time because somebody asked for it. Each is read whole, by the readers that all share.
 const MAX_COMPARING: usize = 4;
 /// Batches that may wait to be told to other nodes.
@@ -126,8 +124,7 @@ struct Inner {
     /// `None` when there is no warm tier.
     claims: Option<Arc<Claims>>,
     rebuilding: Mutex<FxHashSet<EventId>>,
-    /// Events whose copy in Redis was seen to miss a fact. Those in memory are looked at anyway.
-    behind: Mutex<BTreeMap<EventId, OrgId>>,
+    behind: Behind,
     reconcile_soon: Notify,
     /// Places for those who want whole events read from all tiers.
     comparing: Semaphore,
@@ -194,7 +191,7 @@ impl Engine {
             claims,
             truth,
             rebuilding: Mutex::default(),
-            behind: Mutex::default(),
+            behind: Behind::default(),
             reconcile_soon: Notify::new(),
             comparing: Semaphore::new(MAX_COMPARING),
             durability: RwLock::default(),
@@ -504,16 +501,8 @@ impl Engine {
         self.inner.reconcile_soon.notified().await;
     }
 
-    /// Has the next reconciliation look at an event, also when it is not in memory.
-    pub(crate) fn note_behind(&self, org: OrgId, event: EventId) {
-        let mut behind = self.inner.behind.lock();
-        if behind.len() < MAX_BEHIND {
-            behind.insert(event, org);
-        }
-    }
-
-    pub(crate) fn take_behind(&self) -> BTreeMap<EventId, OrgId> {
-        std::mem::take(&mut *self.inner.behind.lock())
+    pub(crate) fn behind(&self) -> &Behind {
+        &self.inner.behind
     }
 
     pub(crate) fn durability(&self) -> &RwLock<Option<Durability>> {

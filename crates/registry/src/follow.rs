@@ -199,6 +199,8 @@ async fn pass_on(engine: &Engine, event: EventId, facts: &[(u64, Fact)]) {
     if !facts.is_empty() {
         let facts = facts.iter().map(|(sequence, fact)| (*sequence, fact)).collect();
         let batch = Batch { org: live.org(), stream: Stream::Event(event), facts };
-        let _ = warm.apply(engine.now(), &[batch]).await;
+        if warm.apply(engine.now(), &[batch]).await.is_err() {
+            engine.behind().note_failed(live.org(), event);
+        }
     }
 }

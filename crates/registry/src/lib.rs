@@ -7,6 +7,7 @@
 //! committed there. [`reconcile`] finds and repairs what differs between the tiers, [`health`] tells how they are doing.
 
 mod announce;
+mod behind;
 pub mod breaker;
 mod chance;
 mod claims;

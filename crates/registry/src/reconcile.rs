@@ -12,7 +12,9 @@ use rowlock_core::seat::{SeatState, SeatStatus};
 use rowlock_core::{Actor, AreaId, Command, EventId, HoldId, OrgId, Outcome, Refusal, Request, SeatId, Time};
 use rowlock_truth::read::EventSnapshot;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::time::Instant;
 
+use crate::behind::Mending;
 use crate::engine::{Engine, Failure, Reply};
 use crate::follow;
 use crate::hot::stored;
@@ -410,9 +412,7 @@ async fn expire_due(engine: &Engine, truth: &EventSnapshot) -> usize {
         })
     });
     // Somebody else may have ended it since it was read: the reaper of another node, or a buyer who wants the seats.
-    let is_ended_here = |reply: &Result<Reply, Failure>| {
-        matches!(reply, Ok(Reply { outcome: Outcome::Hold(held), .. }) if held.changed)
-    };
+    let is_ended_here = |reply: &Result<Reply, Failure>| matches!(reply, Ok(Reply { outcome: Outcome::Hold(held), .. }) if held.changed);
     futures::future::join_all(ended).await.iter().filter(|reply| is_ended_here(reply)).count()
 }
 
@@ -470,11 +470,24 @@ pub(crate) fn rebuild_soon(engine: &Engine, org: OrgId, event: EventId) {
     });
 }
 
-/// Reconciles the events in memory now and then, and whenever Redis has come back or the truth was replaced. Runs until the engine stops.
+/// Why events are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Redis has come back, and has missed something.
+    Outage,
+    /// It was told of something in vain, and is not away.
+    Failure,
+    /// It is time, or the truth was replaced.
+    Time,
+}
+
+/// Reconciles the events in memory now and then, and whenever Redis has come back or the truth was replaced, and soon those of
+/// which Redis could not be told something. Runs until the engine stops.
 /// `first`: how long until the first time. Nodes that were started together do not all do it at once.
 pub(crate) async fn run(engine: Engine, first: Duration, every: Duration) {
     let mut closings = engine.warm().map(Warm::closings);
-    let mut wait = first;
+    let mut next = Instant::now() + first;
+    let mut mending = Mending::new(every);
     loop {
         let closed = async {
             match &mut closings {
@@ -483,37 +496,75 @@ pub(crate) async fn run(engine: Engine, first: Duration, every: Duration) {
             }
         };
         // In order, so that a simulated run can be repeated.
-        let after_outage = tokio::select! {
+        let why = tokio::select! {
             biased;
             () = engine.stopping() => return,
-            () = closed => true,
-            () = engine.reconcile_wanted() => false,
-            () = tokio::time::sleep(wait) => false,
+            () = closed => Why::Outage,
+            () = engine.reconcile_wanted() => Why::Time,
+            () = tokio::time::sleep_until(next) => Why::Time,
+            () = mending.due(engine.behind()) => Why::Failure,
         };
-        wait = every;
-        let mut events = engine.take_behind();
+        if why == Why::Failure {
+            mend(&engine, &mut mending).await;
+            continue;
+        }
+        let mut events = engine.behind().take_all();
         let in_memory = engine.hot().ids();
         events
             .extend(in_memory.into_iter().filter_map(|event| Some((event, engine.hot().peek(event)?.org()))));
         for (event, org) in events {
-            if let (true, Some(warm)) = (after_outage, engine.warm()) {
+            if let (Why::Outage, Some(warm)) = (why, engine.warm()) {
                 let _ = rebuild(&engine, warm, org, event).await;
             }
-            match reconcile(&engine, org, event).await {
-                Ok(repairs) if repairs.total() == 0 => {}
-                // What was repaired is looked at once more, in memory or not.
-                Ok(_) => engine.note_behind(org, event),
-                Err(error) => {
-                    // While Redis is away that is no news, and there may be many events.
-                    if engine.warm().is_none_or(Warm::is_up) {
-                        tracing::warn!(%error, %event, "the tiers could not be reconciled");
-                    }
-                    engine.note_behind(org, event);
-                }
+            if !reconcile_or_say(&engine, org, event).await {
+                engine.behind().note(org, event);
             }
             if engine.is_stopping() {
                 return;
             }
+        }
+        mending.begin_anew();
+        next = Instant::now() + every;
+    }
+}
+
+/// Looks at the events of which Redis could not be told something.
+async fn mend(engine: &Engine, mending: &mut Mending) {
+    let failed = engine.behind().take_failed();
+    // When it is back, all are looked at. Until then each would be read in vain.
+    if !engine.warm().is_some_and(Warm::is_up) {
+        failed.into_iter().for_each(|(event, org)| engine.behind().note(org, event));
+        return mending.wait_again();
+    }
+    if failed.is_empty() {
+        return mending.wait_again();
+    }
+    for (event, org) in failed {
+        if engine.is_stopping() {
+            return;
+        }
+        if !reconcile_or_say(engine, org, event).await {
+            engine.behind().note_failed(org, event);
+        }
+    }
+    mending.slow_down();
+}
+
+/// `false`: it could not be done.
+async fn reconcile_or_say(engine: &Engine, org: OrgId, event: EventId) -> bool {
+    match reconcile(engine, org, event).await {
+        Ok(repairs) if repairs.total() == 0 => true,
+        Ok(_) => {
+            // What was repaired is looked at once more, in memory or not.
+            engine.behind().note(org, event);
+            true
+        }
+        Err(error) => {
+            // While Redis is away that is no news, and there may be many events.
+            if engine.warm().is_none_or(Warm::is_up) {
+                tracing::warn!(%error, %event, "the tiers could not be reconciled");
+            }
+            false
         }
     }
 }

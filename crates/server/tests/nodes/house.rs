@@ -13,6 +13,9 @@ use tempfile::TempDir;
 
 use crate::support::{self, Client, seat, text};
 
+/// How long a test waits for something that is certain to come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 pub const SECRET: &str = "a secret that all the nodes of a test share";
 
 /// What is behind the nodes.
@@ -260,6 +263,24 @@ impl House {
             self.event
         );
         self.postgres.sql(&sql).unwrap().parse().unwrap()
+    }
+}
+
+/// Waits until so many connections of the nodes wait for a lock in Postgres.
+pub async fn until_waiting_for_locks(postgres: &tokio_postgres::Client, wanted: i64) {
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rowlock' AND wait_event_type = 'Lock'";
+    until_so(&format!("{wanted} connections wait for a lock"), async || {
+        postgres.query_one(waits, &[]).await.expect("a count").get::<_, i64>(0) == wanted
+    })
+    .await;
+}
+
+/// Waits until something is so. Fails when it never is.
+pub async fn until_so(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < PATIENCE, "it never came: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rowlock_dev::redis::{RedisCluster, Sentinels};
 use serde_json::json;
 
-use crate::house::{House, Setup, Warm};
+use crate::house::{House, Setup, Warm, until_so};
 use crate::support;
 
 /// A sale through all nodes while something happens. Everything that was answered with yes is there afterwards.
@@ -135,6 +135,58 @@ async fn full() {
     }
     sale.end().await;
     house.assert_well().await;
+}
+
+/// One commit of which Redis is not told, because it has no memory for it at that moment. Too little for a breaker to
+/// open, and nobody else makes up for it.
+async fn fail_once(house: &House, seat: u32) {
+    let failed = || {
+        let said = house.redis().cli(&["INFO", "errorstats"]).unwrap();
+        let count = said.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
+        count.map_or(0, |count| count.trim().parse::<u32>().unwrap())
+    };
+    house.redis().cli(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let before = failed();
+    house.held(0, &format!("user-{seat}"), &[seat]).await;
+    // The claim, and what was committed.
+    until_so("Redis has refused both", async || failed() >= before + 2).await;
+    house.redis().cli(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redis_was_not_told_once_it_is_told_soon() {
+    let house = House::new(Warm::single(), Setup { nodes: 1, ..Setup::default() }).await;
+    house.held(0, "ann", &[0]).await;
+    house.assert_well().await;
+    fail_once(&house, 1).await;
+    assert_eq!(house.metric(0, "rowlock_warm_breaker_changes_total").await, 0.0);
+    // Nobody waits for the look now and then, which comes after minutes.
+    house.assert_well().await;
+}
+
+/// However often that happens, the event is read and repaired ever more seldom: after 1, 2, 4 … seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_failures_are_not_as_many_repairs() {
+    const FAILURES: u32 = 30;
+    let house = House::new(Warm::single(), Setup { nodes: 1, ..Setup::default() }).await;
+    house.held(0, "ann", &[0]).await;
+    house.assert_well().await;
+    let began = Instant::now();
+    for failure in 0..FAILURES {
+        fail_once(&house, 1 + 2 * failure).await;
+        // One that works, so that the breaker stays closed.
+        house.held(0, "between", &[2 + 2 * failure]).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let runs = house.metric(0, "rowlock_reconcile_runs_total").await as u32;
+    let took = began.elapsed();
+    println!("{runs} repairs of {FAILURES} failures in {took:?}");
+    assert!(runs > 0, "nothing was repaired in {took:?}");
+    assert!(took.as_secs() + 1 >= (1 << runs) - 1, "{runs} repairs in {took:?}");
+    assert_eq!(house.metric(0, "rowlock_warm_breaker_changes_total").await, 0.0);
+    let path = format!("/api/admin/events/{}/registry", house.event);
+    let agree = |_: u16, body: &serde_json::Value| body["agree"] == true;
+    house.until(0, 2 * took + Duration::from_secs(15), &path, agree).await;
 }
 
 /// The truth was restored from a backup, and nobody has emptied Redis: it knows of things that never happened.
