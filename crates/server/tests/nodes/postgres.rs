@@ -8,7 +8,7 @@ use rowlock_dev::postgres::Postgres;
 use rowlock_dev::redis::Redis;
 use rowlock_dev::wait_until;
 
-use crate::house::{House, Setup, Warm};
+use crate::house::{House, Setup, Warm, until_so, until_waiting_for_locks};
 use crate::support;
 
 /// Buyers who hold and confirm through all nodes, and remember what was confirmed to them.
@@ -206,13 +206,12 @@ async fn those_who_wait_in_a_lane_are_counted() {
         tokio::spawn(async move { house.hold(0, &format!("user-{seat}"), &[seat]).await })
     };
     let mut holding = vec![hold(1)];
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rowlock' AND wait_event_type = 'Lock'";
-    while other.query_one(waits, &[]).await.expect("a count").get::<_, i64>(0) != 1 {}
+    until_waiting_for_locks(&other, 1).await;
     // The second is sent behind the first. Nobody is sent behind that.
     let sent = async || house.metric(0, "rowlock_batch_size_count").await;
     let first = sent().await;
     holding.push(hold(2));
-    while sent().await == first {}
+    until_so("the second is sent", async || sent().await != first).await;
     holding.extend((3..7).map(hold));
     let waiting = async || house.metric(0, "rowlock_lane_depth").await;
     let began = Instant::now();
@@ -239,9 +238,8 @@ async fn out_of_connections() {
     let end =
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'rowlock'";
     // Ended and gone are not the same moment.
-    while others[0].query_one(end, &[]).await.unwrap().get::<_, i64>(0) > 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until_so("they are gone", async || others[0].query_one(end, &[]).await.unwrap().get::<_, i64>(0) == 0)
+        .await;
     others.extend(take_all(&house.truth).await);
     let (mut held, mut refused) = (Vec::new(), 0);
     for seat in 0..60 {
