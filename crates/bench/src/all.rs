@@ -243,7 +243,7 @@ fn steps(sizes: &Sizes, servers: bool, only: &[Workload]) -> u64 {
         Workload::Throughput => tuning + sizes.rounds as usize * all + open * (1 + TURNS.len()) + holders,
         Workload::Sale | Workload::Area | Workload::Checkout | Workload::Maps => ours,
         Workload::OneSeat => holders,
-        Workload::Growth => growth.seats.len() + growth.events.len() + growth.holds.len() + nodes,
+        Workload::Growth => growth.seats.len() + growth.events.len() + growth.holds.len() + 1 + nodes,
     };
     use clap::ValueEnum as _;
     let chosen =

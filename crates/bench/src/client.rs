@@ -13,4 +13,4 @@ pub use connection::{Answer, Connection};
 pub use drive::{Load, Requests, Run, drive, micros};
 pub use pace::Pace;
 pub use pool::Pool;
-pub use request::{HoldRequest, Seats, delete, get, post, token_in};
+pub use request::{HoldRequest, Seats, delete, get, post, text_in, token_in};

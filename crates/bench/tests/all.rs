@@ -79,6 +79,12 @@ fn the_whole_benchmark_runs_and_adds_up() {
         assert_eq!(area["places_answered"], area["large"]["held"]);
         assert_eq!((number(&area["winners"]), number(&area["small"]["held"])), (20, 20));
     }
+    for with in list(&report, "growth.holds") {
+        for step in list(with, "operations") {
+            assert!(number(&step["requests"]) > 0, "{step}");
+        }
+        assert_eq!(list(with, "operations").len(), 11);
+    }
     for checkout in list(&report, "checkout") {
         assert_eq!(checkout["occupancy"]["sold"], checkout["holds"]);
     }

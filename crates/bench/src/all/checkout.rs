@@ -3,15 +3,28 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rowlock_core::org::Scope;
+
 use super::Suite;
 use super::field::{Occupancy, Peer, Server, Times as HoldTimes};
 use super::report::{Checkout, Step, Times};
-use crate::client::{self, Answer, HoldRequest, Pace, Requests, Run, Seats, drive, token_in};
+use crate::client::{self, Answer, HoldRequest, Load, Pace, Requests, Run, Seats, drive, text_in};
 use crate::servers::Fallible;
 use crate::serving::HOLD;
 
-/// The holds of one connection's user.
-type Holds = Arc<Mutex<Vec<String>>>;
+/// A hold or a booking, and the number of its owner.
+#[derive(Clone, Debug)]
+pub struct Owned {
+    owner: u32,
+    id: String,
+}
+
+/// What all connections have made together.
+type Kept = Arc<Mutex<Vec<Owned>>>;
+
+fn keep(kept: &Kept, owner: u32, id: Option<&str>) {
+    kept.lock().expect("nobody panics with it").extend(id.map(|id| Owned { owner, id: id.to_owned() }));
+}
 
 /// Holds seats and keeps the tokens.
 struct Take {
@@ -19,7 +32,8 @@ struct Take {
     seats: Arc<Seats>,
     first: u64,
     end: u64,
-    holds: Holds,
+    user: u32,
+    holds: Kept,
 }
 
 impl Requests for Take {
@@ -30,9 +44,7 @@ impl Requests for Take {
     }
 
     fn heard(&mut self, answer: &Answer<'_>) {
-        if let Some(token) = token_in(answer.body).filter(|_| answer.status == 201) {
-            self.holds.lock().expect("nobody panics with it").push(token);
-        }
+        keep(&self.holds, self.user, text_in(answer.body, "hold_token").filter(|_| answer.status == 201));
     }
 }
 
@@ -42,6 +54,9 @@ pub enum Operation {
     Checkout,
     Heartbeat,
     Confirm,
+    /// Of a booking.
+    Cancel,
+    Release,
 }
 
 impl Operation {
@@ -51,72 +66,78 @@ impl Operation {
             Operation::Checkout => "start checkout",
             Operation::Heartbeat => "heartbeat",
             Operation::Confirm => "confirm",
+            Operation::Cancel => "cancel a booking",
+            Operation::Release => "release",
         }
     }
 
-    fn request(self, hold: &str, token: &str) -> Vec<u8> {
+    fn request(self, id: &str, token: &str) -> Vec<u8> {
+        let hold = || format!("/api/bookings/hold/{id}");
         match self {
-            Operation::Read => client::get(&format!("/api/bookings/hold/{hold}"), token, &[]),
-            Operation::Checkout => client::post(&format!("/api/bookings/hold/{hold}/checkout"), token, "{}"),
-            Operation::Heartbeat => {
-                client::post(&format!("/api/bookings/hold/{hold}/heartbeat"), token, "{}")
-            }
-            Operation::Confirm => client::post(&format!("/api/bookings/{hold}/confirm"), token, "{}"),
+            Operation::Read => client::get(&hold(), token, &[]),
+            Operation::Checkout => client::post(&format!("{}/checkout", hold()), token, "{}"),
+            Operation::Heartbeat => client::post(&format!("{}/heartbeat", hold()), token, "{}"),
+            Operation::Confirm => client::post(&format!("/api/bookings/{id}/confirm"), token, "{}"),
+            Operation::Cancel => client::post(&format!("/api/bookings/{id}/cancel"), token, "{}"),
+            Operation::Release => client::delete(&hold(), token),
         }
     }
 }
 
-/// Does the same to every hold of its user.
+/// Does the same to one after another, whichever connection is free.
 struct Each {
     operation: Operation,
-    token: String,
-    holds: Vec<String>,
-    next: usize,
-    /// Start over at the end, for what can be done again.
-    endless: bool,
+    tokens: Arc<[String]>,
+    all: Arc<[Owned]>,
+    owner: u32,
     request: Vec<u8>,
+    bookings: Kept,
 }
 
 impl Requests for Each {
-    fn next(&mut self, _: u64) -> Option<&[u8]> {
-        if self.endless && !self.holds.is_empty() {
-            self.next %= self.holds.len();
-        }
-        let hold = self.holds.get(self.next)?;
-        self.next += 1;
-        self.request = self.operation.request(hold, &self.token);
+    fn next(&mut self, number: u64) -> Option<&[u8]> {
+        let Owned { owner, id } = self.all.get(number as usize)?;
+        self.owner = *owner;
+        self.request = self.operation.request(id, &self.tokens[*owner as usize]);
         Some(&self.request)
+    }
+
+    fn heard(&mut self, answer: &Answer<'_>) {
+        if self.operation == Operation::Confirm {
+            keep(&self.bookings, self.owner, text_in(answer.body, "booking_id"));
+        }
     }
 }
 
-/// Users with holds, one user a connection.
-pub struct Holders<'a, 'b> {
-    pub suite: &'a Suite,
-    pub server: &'a Server<'b>,
-    pub seats: Arc<Seats>,
-    holds: Vec<Holds>,
+/// Users with holds, as many as there are connections.
+pub struct Holders {
+    seats: Arc<Seats>,
+    tokens: Arc<[String]>,
+    holds: Kept,
+    bookings: Kept,
     taken: u64,
 }
 
-const LONG: Duration = Duration::from_secs(120);
+pub const LONG: Duration = Duration::from_secs(120);
 
-impl<'a, 'b> Holders<'a, 'b> {
-    pub fn new(suite: &'a Suite, server: &'a Server<'b>, seats: Arc<Seats>) -> Self {
-        let holds = (0..suite.sizes.connections).map(|_| Holds::default()).collect();
-        Self { suite, server, seats, holds, taken: 0 }
+impl Holders {
+    pub fn new(users: u32, server: &Server<'_>, seats: Arc<Seats>) -> Self {
+        let scopes = [Scope::Read, Scope::Hold, Scope::Cancel];
+        let tokens = (0..users).map(|user| server.token_for(&format!("buyer-{user}"), &scopes)).collect();
+        Self { seats, tokens, holds: Kept::default(), bookings: Kept::default(), taken: 0 }
     }
 
     /// Holds this many seats more.
-    pub async fn hold(&mut self, count: u64, pace: Pace, duration: Duration) -> Fallible<Run> {
-        let load = self.suite.load(self.server, duration, pace);
+    pub async fn hold(&mut self, count: u64, load: &Load) -> Fallible<Run> {
         let (first, end) = (self.taken, self.taken + count);
-        let run = drive(&load, |i| {
+        let run = drive(load, |user| {
             Box::new(Take {
-                request: HoldRequest::new(HOLD, &self.server.token(&format!("buyer-{i}"))),
+                request: HoldRequest::new(HOLD, &self.tokens[user as usize]),
                 seats: Arc::clone(&self.seats),
                 first,
                 end,
-                holds: Arc::clone(&self.holds[i as usize]),
+                user,
+                holds: Arc::clone(&self.holds),
             })
         })
         .await?;
@@ -124,25 +145,28 @@ impl<'a, 'b> Holders<'a, 'b> {
         Ok(run)
     }
 
-    /// As fast as it goes, whatever it takes.
-    pub async fn fill(&mut self, count: u64) -> Fallible<Run> {
-        self.hold(count, Pace::Closed, LONG).await
-    }
-
-    pub async fn each(&self, operation: Operation, pace: Pace, duration: Duration) -> Fallible<Run> {
-        let load = self.suite.load(self.server, duration, pace);
-        let run = drive(&load, |i| {
+    pub async fn each(&self, operation: Operation, all: Vec<Owned>, load: &Load) -> Fallible<Run> {
+        let all: Arc<[Owned]> = all.into();
+        let run = drive(load, |_| {
             Box::new(Each {
                 operation,
-                token: self.server.token(&format!("buyer-{i}")),
-                holds: self.holds[i as usize].lock().expect("nobody panics with it").clone(),
-                next: 0,
-                endless: operation == Operation::Read,
+                tokens: Arc::clone(&self.tokens),
+                all: Arc::clone(&all),
+                owner: 0,
                 request: Vec::new(),
+                bookings: Arc::clone(&self.bookings),
             })
         })
         .await?;
         Ok(run)
+    }
+
+    pub fn holds(&self) -> Vec<Owned> {
+        self.holds.lock().expect("nobody panics with it").clone()
+    }
+
+    pub fn bookings(&self) -> Vec<Owned> {
+        self.bookings.lock().expect("nobody panics with it").clone()
     }
 }
 
@@ -166,12 +190,14 @@ impl Suite {
         let server = self.field.start(peer).await?;
         let count = self.sizes.checkouts;
         let events = server.events(1, count, HoldTimes::default()).await?;
-        let mut holders = Holders::new(self, &server, Arc::new(Seats::of(events.clone(), count, 1)));
+        let seats = Arc::new(Seats::of(events.clone(), count, 1));
+        let mut holders = Holders::new(self.sizes.connections, &server, seats);
+        let load = self.load(&server, LONG, Pace::Closed);
         let mut wrong = Vec::new();
-        let held = holders.fill(count.into()).await?;
+        let held = holders.hold(count.into(), &load).await?;
         let mut steps = vec![step("hold", &held)];
         for operation in [Operation::Checkout, Operation::Heartbeat, Operation::Confirm] {
-            let run = holders.each(operation, Pace::Closed, LONG).await?;
+            let run = holders.each(operation, holders.holds(), &load).await?;
             if run.done != u64::from(count) {
                 wrong.push(format!("{} of {count} succeeded: {}", run.done, operation.name()));
             }

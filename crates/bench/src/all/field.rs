@@ -342,16 +342,19 @@ impl Server<'_> {
     }
 
     pub fn token(&self, user: &str) -> String {
+        self.token_for(user, &[Scope::Read, Scope::Hold])
+    }
+
+    pub fn token_for(&self, user: &str, scopes: &[Scope]) -> String {
         match self.org {
-            Some(org) => serving::sign(org, user, &[Scope::Read, Scope::Hold], now()),
+            Some(org) => serving::sign(org, user, scopes, now()),
             // As many bytes as those of Rowlock have, roughly: nobody reads them.
             None => "x".repeat(320),
         }
     }
 
     async fn admin(&self, path: &str, body: &Value) -> Fallible<Value> {
-        let org = self.org.ok_or("this peer has no API")?;
-        let token = serving::sign(org, "bench", &[Scope::Read, Scope::Admin], now());
+        let token = self.token_for("bench", &[Scope::Read, Scope::Admin]);
         let (status, body) = self.call(&client::post(path, &token, &body.to_string())).await?;
         if status != 201 {
             return Err(format!("{path} answered {status}: {}", String::from_utf8_lossy(&body)).into());

@@ -1,17 +1,18 @@
 //! What becomes slower when there is more of it.
 
+mod holds;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowlock_core::EventId;
 
 use super::Suite;
-use super::checkout::{Holders, Operation, step};
 use super::field::{Peer, Server, Times as HoldTimes};
-use super::report::{Grown, Growth, Times, WithHolds};
+use super::report::{Grown, Growth, Step, Times, WithHolds};
 use super::throughput::HoldSeats;
 use super::usage;
-use crate::client::{Load, Pace, Run, Seats, drive};
+use crate::client::{Load, Pace, Seats, drive};
 use crate::servers::Fallible;
 use crate::setup::SCATTER;
 
@@ -34,10 +35,7 @@ impl Suite {
             self.progress.step(format!("growth: {count} events"));
             growth.events.push(self.with_events(*count).await?);
         }
-        for count in sizes.holds {
-            self.progress.step(format!("growth: {count} active holds"));
-            growth.holds.push(self.with_holds(*count).await?);
-        }
+        growth.holds = self.with_holds().await?;
         for count in sizes.nodes.iter().filter(|_| self.field.servers.is_some()).copied().collect::<Vec<_>>()
         {
             self.progress.step(format!("growth: {count} nodes"));
@@ -131,55 +129,27 @@ impl Suite {
         };
         Ok((grown, wrong))
     }
-
-    /// Every operation at a gentle rate, while so many holds are active.
-    async fn with_holds(&mut self, count: u32) -> Fallible<WithHolds> {
-        let (result, wrong) = {
-            let server = self.field.start(Peer::Embedded).await?;
-            let (per_second, turn) = (self.sizes.growth.operations_per_second, self.sizes.growth.turn);
-            // A hold is extended and confirmed once, so there must be enough of them: each connection has its own.
-            let least = self.sizes.connections
-                * ((per_second * turn.as_secs_f64()) as u32 / self.sizes.connections + 2);
-            let more = (per_second * turn.as_secs_f64()).ceil() as u32 + 1;
-            let events = server.seats(count.max(least) + more).await?;
-            let each = events[0].1;
-            let events: Vec<EventId> = events.into_iter().map(|(event, _)| event).collect();
-            let mut holders = Holders::new(self, &server, Arc::new(Seats::of(events, each, 1)));
-            let filled = holders.fill(count.into()).await?;
-            server.settle().await?;
-            let pace = Pace::Open { per_second };
-            let mut runs: Vec<(&str, Run)> = Vec::new();
-            runs.push(("hold", holders.hold(more.into(), pace, turn).await?));
-            for operation in [Operation::Read, Operation::Heartbeat, Operation::Confirm] {
-                runs.push((operation.name(), holders.each(operation, pace, turn).await?));
-            }
-            let bad: u64 = runs.iter().map(|(_, run)| run.bad()).sum();
-            let wrong = (bad > 0 || filled.done != u64::from(count))
-                .then(|| format!("{bad} bad answers; {} of {count} holds were made", filled.done));
-            let operations = runs.iter().map(|(name, run)| step(name, run)).collect();
-            (WithHolds { count, operations, memory_bytes: usage::peak_memory(server.pid()) }, wrong)
-        };
-        self.note(&format!("{count} active holds"), wrong);
-        Ok(result)
-    }
 }
 
-/// How much slower the slowest operation became from the fewest to the most holds, by its median.
-pub fn slower(holds: &[WithHolds]) -> Option<f64> {
+/// Which operation became slower by most from the fewest to the most holds, and by how much, by its median.
+pub fn slower(holds: &[WithHolds]) -> Option<(&str, f64)> {
     let (first, last) = (holds.first()?, holds.last()?);
     if first.count == last.count {
         return None;
     }
-    let ratio = |name: &str, times: &Times| {
-        let before = first.operations.iter().find(|step| step.name == name)?;
-        Some(times.p50_ms / before.times.p50_ms.max(0.001))
-    };
-    last.operations.iter().filter_map(|step| ratio(&step.name, &step.times)).max_by(f64::total_cmp)
+    let times =
+        last.operations.iter().filter_map(|step| Some((step.name.as_str(), times_as_slow(first, step)?)));
+    times.max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+/// The median of an operation, as a multiple of what it was with other holds.
+pub fn times_as_slow(with: &WithHolds, step: &Step) -> Option<f64> {
+    let before = with.operations.iter().find(|before| before.name == step.name)?;
+    Some(step.times.p50_ms / before.times.p50_ms.max(0.001))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Step;
     use super::*;
 
     fn with(count: u32, hold: f64, read: f64) -> WithHolds {
@@ -193,7 +163,8 @@ mod tests {
 
     #[test]
     fn the_slowest_operation_counts() {
-        assert_eq!(slower(&[with(10, 1.0, 2.0), with(20, 9.0, 9.0), with(30, 1.2, 4.0)]), Some(2.0));
+        let holds = [with(10, 1.0, 2.0), with(20, 9.0, 9.0), with(30, 1.2, 4.0)];
+        assert_eq!(slower(&holds), Some(("read", 2.0)));
         assert_eq!(slower(&[with(10, 1.0, 2.0)]), None);
         assert_eq!(slower(&[]), None);
     }

@@ -15,7 +15,7 @@ use crate::peer::MEMORY;
 use crate::servers::Fallible;
 
 /// The same request again and again.
-struct Same(Vec<u8>);
+pub struct Same(pub Vec<u8>);
 
 impl Requests for Same {
     fn next(&mut self, _: u64) -> Option<&[u8]> {

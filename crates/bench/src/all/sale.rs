@@ -15,7 +15,7 @@ use self::books::{Books, Ended};
 use super::Suite;
 use super::field::{Peer, Times as HoldTimes};
 use super::report::Sale;
-use crate::client::{self, Pool, token_in};
+use crate::client::{self, Pool, text_in, token_in};
 use crate::random::{Random, Zipf};
 use crate::servers::Fallible;
 use crate::serving::HOLD;
@@ -205,7 +205,7 @@ impl Shop {
         let path = format!("/api/events/{}/seats?form=status", self.event);
         let (status, body) = self.pool.send(&client::get(&path, token, &[])).await?;
         self.books.looked(status);
-        Ok(letters(&body).map(<[u8]>::to_vec).filter(|_| status == 200))
+        Ok(text_in(&body, "status").map(|letters| letters.into()).filter(|_| status == 200))
     }
 
     /// The token of the hold, or `None` when somebody was quicker.
@@ -272,14 +272,6 @@ impl Shop {
     }
 }
 
-/// `"status":"aahs…"` of a map.
-fn letters(body: &[u8]) -> Option<&[u8]> {
-    const NAME: &[u8] = b"\"status\":\"";
-    let at = body.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
-    let end = body[at..].iter().position(|byte| *byte == b'"')?;
-    Some(&body[at..at + end])
-}
-
 /// Free seats by their popularity: as many as wanted, or as there are.
 fn choose(map: &[u8], wants: usize, popular: &Zipf, random: &mut Random) -> Vec<u32> {
     let mut seats = Vec::new();
@@ -328,11 +320,5 @@ mod tests {
         }
         assert_eq!(choose(b"hhahhhhhhh", 3, &popular, &mut random), [2]);
         assert!(choose(b"hhh", 3, &popular, &mut random).is_empty());
-    }
-
-    #[test]
-    fn the_letters_of_a_map_are_found() {
-        assert_eq!(letters(b"{\"sequence\":1,\"status\":\"aah\"}"), Some(&b"aah"[..]));
-        assert_eq!(letters(b"{}"), None);
     }
 }

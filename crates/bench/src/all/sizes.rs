@@ -45,8 +45,10 @@ pub struct Growth {
     pub turn: Duration,
     pub seats: &'static [u32],
     pub holds: &'static [u32],
-    /// Of each operation, at each number of holds.
+    /// Of each operation, at each number of holds, in so many turns.
     pub operations_per_second: f64,
+    pub operation_turn: Duration,
+    pub operation_turns: u32,
     pub events: &'static [u32],
     pub nodes: &'static [u32],
 }
@@ -80,6 +82,8 @@ impl Sizes {
                 seats: &[1_000, 10_000, 100_000],
                 holds: &[1_000, 10_000, 100_000],
                 operations_per_second: 400.0,
+                operation_turn: millis(200),
+                operation_turns: 3,
                 events: &[1, 10, 100],
                 nodes: &[1, 2],
             },
@@ -104,6 +108,8 @@ impl Sizes {
                 seats: &[1_000, 10_000, 100_000, 1_000_000],
                 holds: &[1_000, 10_000, 100_000, 1_000_000],
                 operations_per_second: 400.0,
+                operation_turn: millis(300),
+                operation_turns: 5,
                 events: &[1, 10, 100],
                 nodes: &[1, 2, 3, 4],
             },
@@ -135,6 +141,8 @@ impl Sizes {
                 seats: &[100, 1_000],
                 holds: &[50, 500],
                 operations_per_second: 400.0,
+                operation_turn: millis(50),
+                operation_turns: 2,
                 events: &[1, 4],
                 nodes: &[1, 2],
             },

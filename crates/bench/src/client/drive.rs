@@ -111,6 +111,13 @@ impl Run {
         self.lag.add(&other.lag).expect("the bounds are the same");
     }
 
+    /// Adds a run that came after this one.
+    pub fn follow(&mut self, next: &Run) {
+        let elapsed = self.elapsed + next.elapsed;
+        self.add(next);
+        self.elapsed = elapsed;
+    }
+
     fn count(&mut self, status: u16) {
         match status {
             200..300 | 304 => self.done += 1,

@@ -28,11 +28,17 @@ pub fn delete(path: &str, token: &str) -> Vec<u8> {
     format!("DELETE {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
+/// The text of the first field of this name in an answer.
+pub fn text_in<'a>(body: &'a [u8], name: &str) -> Option<&'a str> {
+    let name = format!("\"{name}\":\"");
+    let at = body.windows(name.len()).position(|window| window == name.as_bytes())? + name.len();
+    let end = body[at..].iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&body[at..at + end]).ok()
+}
+
 /// The `hold_token` of an answer.
 pub fn token_in(body: &[u8]) -> Option<String> {
-    const NAME: &[u8] = b"\"hold_token\":\"";
-    let at = body.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
-    String::from_utf8(body.get(at..at + ID)?.to_vec()).ok()
+    text_in(body, "hold_token").map(str::to_owned)
 }
 
 /// Seats in the order in which they are asked for: event after event, or one of each event in turn.
@@ -152,9 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_found() {
+    fn texts_are_found_by_their_names() {
         let id = Uuid::new_v4().to_string();
-        assert_eq!(token_in(format!("{{\"hold_token\":\"{id}\",\"x\":1}}").as_bytes()), Some(id));
-        assert_eq!(token_in(b"{\"hold_token\":\"short"), None);
+        let body = format!("{{\"hold_token\":\"{id}\",\"x\":1,\"status\":\"\"}}");
+        assert_eq!(token_in(body.as_bytes()), Some(id));
+        assert_eq!(text_in(body.as_bytes(), "status"), Some(""));
+        assert_eq!(text_in(body.as_bytes(), "x"), None, "a number is no text");
+        assert_eq!(token_in(b"{\"hold_token\":\"cut off"), None);
     }
 }
