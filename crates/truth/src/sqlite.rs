@@ -40,6 +40,11 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// Page cache of the writer.
     pub cache_mebibytes: u32,
+    /// Whether the log is copied into the file while the store is open. Without it the log only grows, which is good for
+    /// nothing but to measure what copying costs.
+    pub checkpoints: bool,
+    /// Length that the log is made with. Commits that make it longer take longer.
+    pub log_bytes: usize,
     #[cfg(feature = "conformance")]
     pub sabotage: Sabotage,
 }
@@ -49,6 +54,8 @@ impl Default for SqliteOptions {
         Self {
             readers: 2,
             cache_mebibytes: 16,
+            checkpoints: true,
+            log_bytes: checkpoint::USUAL_LOG_BYTES,
             #[cfg(feature = "conformance")]
             sabotage: Sabotage::default(),
         }
@@ -82,19 +89,14 @@ impl SqliteTruth {
     /// Opens the folder, creating and migrating what is missing. Blocks while it does.
     pub fn open(dir: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
         let folder = Folder::lock(dir, &options)?;
-        folder.prepare()?;
+        folder.prepare(&options)?;
         let connection = folder.connect_writer(&options)?;
         let clock = Arc::new(Clock::default());
         let readers = Readers::start(&folder, options.readers)?;
-        let checkpointer = Checkpointer::start(&folder)?;
-        let writer = Writer::start(connection, Arc::clone(&clock), checkpointer.wish(), &options);
-        Ok(Self {
-            clock,
-            writer: Some(writer),
-            readers,
-            checkpointer: Some(checkpointer),
-            folder: Mutex::new(Some(folder)),
-        })
+        let checkpointer = options.checkpoints.then(|| Checkpointer::start(&folder)).transpose()?;
+        let wish = checkpointer.as_ref().map(Checkpointer::wish).unwrap_or_default();
+        let writer = Writer::start(connection, Arc::clone(&clock), wish, &options);
+        Ok(Self { clock, writer: Some(writer), readers, checkpointer, folder: Mutex::new(Some(folder)) })
     }
 
     /// Opens the folder for reading, also while a server has it.

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
@@ -42,10 +42,13 @@ pub(super) struct Wish(Arc<AtomicBool>);
 
 impl Wish {
     pub fn grant(&self, db: &Connection) {
-        if self.0.swap(false, Ordering::AcqRel)
-            && let Err(error) = checkpoint(db, "PASSIVE")
-        {
-            tracing::warn!(%error, "the log could not be copied by the writer");
+        if !self.0.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let began = Instant::now();
+        match checkpoint(db, "PASSIVE") {
+            Ok(_) => copied(began, "the writer copied the rest of the log"),
+            Err(error) => tracing::warn!(%error, "the log could not be copied by the writer"),
         }
     }
 }
@@ -121,6 +124,7 @@ impl Copier {
         if log.left < COPY_AT_PAGES {
             return Ok(());
         }
+        let began = Instant::now();
         for _ in 0..MAX_ROUNDS {
             checkpoint(&self.db, "PASSIVE")?;
             self.file.sync_data()?;
@@ -130,12 +134,18 @@ impl Copier {
                 break;
             }
         }
+        copied(began, "the log was copied");
         // Also when nothing is left: what the writer is about to commit makes the log longer again.
         if log.pages >= RESTART_AT_PAGES {
             wish.0.store(true, Ordering::Release);
         }
         Ok(())
     }
+}
+
+/// For whoever looks for the cause of a slow commit: `rowlock-bench stalls` lays these over the holds that took long.
+fn copied(began: Instant, what: &str) {
+    tracing::debug!(micros = began.elapsed().as_micros() as u64, "{what}");
 }
 
 #[derive(Debug, thiserror::Error)]

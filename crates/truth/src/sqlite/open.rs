@@ -9,7 +9,6 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteOptions;
-use super::checkpoint::USUAL_LOG_BYTES;
 
 /// Older versions can corrupt a WAL that is checkpointed while it is written.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -98,7 +97,7 @@ impl Folder {
     }
 
     /// Makes what is missing: the file, its tables, and the log.
-    pub fn prepare(&self) -> Result<(), OpenError> {
+    pub fn prepare(&self, options: &SqliteOptions) -> Result<(), OpenError> {
         if self.has_lost_its_file() {
             return Err(OpenError::Lost { path: self.file() });
         }
@@ -110,7 +109,8 @@ impl Folder {
         migrate(&mut db)?;
         // The last to close the file copies the log and removes it.
         drop(db);
-        self.make_log().map_err(|source| OpenError::Folder { path: self.path.clone(), source })
+        self.make_log(options.log_bytes)
+            .map_err(|source| OpenError::Folder { path: self.path.clone(), source })
     }
 
     /// Names and payments are nobody else's business, whoever may look into the folder. SQLite gives the log the mode of the file.
@@ -135,7 +135,7 @@ impl Folder {
 
     /// A log as long as it gets, full of zeros. SQLite takes one that does not begin as a log does for an empty one. To
     /// overwrite costs a commit half as much as to append, which makes the size of the file durable as well.
-    fn make_log(&self) -> io::Result<()> {
+    fn make_log(&self, bytes: usize) -> io::Result<()> {
         let path = self.log();
         let is_there = path.metadata().is_ok_and(|found| found.len() > 0);
         if is_there {
@@ -144,8 +144,8 @@ impl Folder {
         // A page at a time: small writes into what was written in larger pieces take the kernel longer.
         let zeros = vec![0; 1 << 12];
         let write = |mut log: File| {
-            for first in (0..USUAL_LOG_BYTES).step_by(zeros.len()) {
-                log.write_all(&zeros[..zeros.len().min(USUAL_LOG_BYTES - first)])?;
+            for first in (0..bytes).step_by(zeros.len()) {
+                log.write_all(&zeros[..zeros.len().min(bytes - first)])?;
             }
             log.sync_all()
         };
