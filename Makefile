@@ -59,6 +59,7 @@ bench-parts: tools wrk
 	$(CARGO) run --release --locked -p rowlock-bench -- postgres
 	$(CARGO) run --release --locked -p rowlock-bench -- load
 	$(CARGO) run --release --locked -p rowlock-bench -- reconcile
+	$(CARGO) run --release --locked -p rowlock-bench -- stalls
 
 ## Tries to break the promises for longer than the tests do: see docs/proof.md.
 prove: tools

@@ -11,6 +11,6 @@ mod request;
 
 pub use connection::{Answer, Connection};
 pub use drive::{Load, Requests, Run, drive, micros};
-pub use pace::Pace;
+pub use pace::{Pace, Schedule};
 pub use pool::Pool;
 pub use request::{HoldRequest, Seats, delete, get, post, text_in, token_in};

@@ -4,31 +4,54 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rowlock_core::EventId;
+
 use crate::setup::{SCATTER, SEATS_PER_EVENT, Stage};
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Buyers at once.
     #[arg(long, default_value_t = 256)]
-    buyers: u32,
+    pub buyers: u32,
     /// Seconds at most; the run ends sooner when the seats do.
     #[arg(long, default_value_t = 5)]
-    seconds: u64,
+    pub seconds: u64,
     /// Neighbouring seats one after another, instead of seats far apart.
     #[arg(long)]
-    neighbours: bool,
+    pub neighbours: bool,
+}
+
+pub struct Done {
+    pub held: u32,
+    pub took: Duration,
+    slowest: Duration,
 }
 
 pub async fn run(arguments: Arguments) {
     let dir = tempfile::tempdir_in(".").expect("a temporary folder");
     let stage = Arc::new(Stage::new(dir.path()).await);
     let event = stage.event().await;
+    let cpu = cpu_seconds();
+    let Done { held, took, slowest } = flat_out(&stage, event, &arguments).await;
+    let (cpu, took) = (cpu_seconds() - cpu, took.as_secs_f64());
+    println!(
+        "{held} holds in {took:.2} s: {:.0} holds/s, {:.1} µs of CPU each, slowest {slowest:?}",
+        f64::from(held) / took,
+        cpu * 1e6 / f64::from(held)
+    );
+    stage.engine.stop().await;
+}
+
+/// Buyers who each ask for the next seat when they have the one before.
+pub async fn flat_out(stage: &Arc<Stage>, event: EventId, arguments: &Arguments) -> Done {
+    // A stride that visits every seat once, far apart.
+    let stride = if arguments.neighbours { 1 } else { SCATTER };
     let next = Arc::new(AtomicU32::new(0));
-    let (began, cpu) = (Instant::now(), cpu_seconds());
+    let began = Instant::now();
+    let deadline = began + Duration::from_secs(arguments.seconds);
     let mut buyers = tokio::task::JoinSet::new();
     for buyer in 0..arguments.buyers {
-        let (stage, next) = (Arc::clone(&stage), Arc::clone(&next));
-        let deadline = began + Duration::from_secs(arguments.seconds);
+        let (stage, next) = (Arc::clone(stage), Arc::clone(&next));
         buyers.spawn(async move {
             let user = format!("buyer-{buyer}");
             let (mut held, mut slowest) = (0u32, Duration::ZERO);
@@ -37,8 +60,6 @@ pub async fn run(arguments: Arguments) {
                 if ordinal >= SEATS_PER_EVENT {
                     break;
                 }
-                // A stride that visits every seat once, far apart.
-                let stride = if arguments.neighbours { 1 } else { SCATTER };
                 let seat = (u64::from(ordinal) * stride % u64::from(SEATS_PER_EVENT)) as u32;
                 let asked = Instant::now();
                 let request = stage.hold(event, seat, &user, &format!("cart-{ordinal}"));
@@ -50,16 +71,10 @@ pub async fn run(arguments: Arguments) {
         });
     }
     let results = buyers.join_all().await;
-    let cpu = cpu_seconds() - cpu;
-    let took = began.elapsed().as_secs_f64();
-    let held: u32 = results.iter().map(|(held, _)| held).sum();
+    let took = began.elapsed();
+    let held = results.iter().map(|(held, _)| held).sum();
     let slowest = results.iter().map(|(_, slowest)| *slowest).max().unwrap_or_default();
-    println!(
-        "{held} holds in {took:.2} s: {:.0} holds/s, {:.1} µs of CPU each, slowest {slowest:?}",
-        f64::from(held) / took,
-        cpu * 1e6 / f64::from(held)
-    );
-    stage.engine.stop().await;
+    Done { held, took, slowest }
 }
 
 /// What this process has used of the processors. On a noisy machine it says more than the clock.

@@ -16,6 +16,7 @@ mod reconcile;
 mod servers;
 mod serving;
 mod setup;
+mod stalls;
 mod stats;
 mod wrk;
 
@@ -62,6 +63,8 @@ enum What {
     Load(load::Arguments),
     /// Comparing and repairing the tiers with very many holds.
     Reconcile(reconcile::Arguments),
+    /// Holds that waited for long while the embedded store copied its log, beside a store that does not copy it.
+    Stalls(stalls::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -118,5 +121,6 @@ async fn run(what: What) -> Fallible<bool> {
         What::Postgres(arguments) => postgres::run(arguments).await,
         What::Load(arguments) => load::run(arguments).await,
         What::Reconcile(arguments) => reconcile::run(arguments).await,
+        What::Stalls(arguments) => stalls::run(arguments).await,
     }
 }
