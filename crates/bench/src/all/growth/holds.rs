@@ -29,8 +29,10 @@ const MAP_SEATS: u32 = 1_000;
 /// Of the user who is looked up: so many holds, in that event.
 const USER: &str = "keeper";
 const USER_HOLDS: u32 = 5;
-/// Holds that end by themselves in one turn, how long they last, and how often somebody looks whether they are shown free.
+/// Holds that end by themselves in one turn, in fewer turns because these are long, how long they last, and how often somebody
+/// looks whether they are shown free.
 const BRIEF_SEATS: u32 = 64;
+const BRIEF_TURNS: u32 = 3;
 const BRIEF: HoldTimes = HoldTimes { ttl: 1, checkout: 0, heartbeat: 0, most: 1 };
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// So that holds of one server end when those of another do not.
@@ -112,7 +114,7 @@ impl Suite {
         }
         self.progress.step("growth: all operations with active holds".to_owned());
         for (number, what) in OPERATIONS.into_iter().enumerate() {
-            for turn in 0..growth.operation_turns {
+            for turn in 0..self.turns(what) {
                 let runs = match what {
                     // Most of it is waiting, which all can do at once.
                     What::Expire => {
@@ -131,6 +133,11 @@ impl Suite {
         }
         let wrong = all.iter().flat_map(|with| self.wrong(with)).collect();
         Ok((all.iter().map(Crowded::result).collect(), wrong))
+    }
+
+    fn turns(&self, what: What) -> u32 {
+        let turns = self.sizes.growth.operation_turns;
+        if let What::Expire = what { turns.min(BRIEF_TURNS) } else { turns }
     }
 
     fn operations_a_turn(&self) -> usize {
@@ -191,9 +198,9 @@ impl Suite {
     }
 
     fn wrong(&self, with: &Crowded<'_>) -> Vec<String> {
-        let turns = u64::from(self.sizes.growth.operation_turns);
         let mut wrong = Vec::new();
         for (what, run) in OPERATIONS.iter().zip(&with.runs) {
+            let turns = u64::from(self.turns(*what));
             let wanted = match what {
                 What::HoldsOfUser => 1,
                 What::Expire => turns * u64::from(BRIEF_SEATS),
