@@ -13,10 +13,9 @@ use rowlock_registry::{Engine, EngineOptions};
 use rowlock_truth::sqlite::{SqliteOptions, SqliteTruth};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::{Context, SubscriberExt as _};
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Layer, Registry, fmt as lines};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 use crate::client::{Schedule, Seats};
 use crate::engine;
@@ -52,7 +51,7 @@ const FLAT_OUT_SECONDS: u64 = 2;
 const LOG_BYTES_A_HOLD: (usize, usize) = (8 << 10, 3 << 10);
 
 pub async fn run(arguments: Arguments) -> Fallible<bool> {
-    let copies = Copies::listen();
+    let copies = Copies::listen()?;
     let per_second = match arguments.per_second {
         Some(per_second) => per_second,
         None => highest(arguments.neighbours).await? / 2.0,
@@ -251,13 +250,10 @@ struct Copies(Arc<Mutex<Vec<Span>>>);
 impl Copies {
     const TARGET: &str = "rowlock_truth::sqlite::checkpoint";
 
-    fn listen() -> Self {
+    fn listen() -> Fallible<Self> {
         let copies = Self::default();
-        let only = Targets::new().with_target(Self::TARGET, LevelFilter::DEBUG);
-        // Warnings say why a figure is as it is.
-        let warnings = lines::layer().with_writer(std::io::stderr).with_filter(LevelFilter::WARN);
-        tracing_subscriber::registry().with(copies.clone().with_filter(only)).with(warnings).init();
-        copies
+        tracing::subscriber::set_global_default(copies.clone())?;
+        Ok(copies)
     }
 
     fn take(&self) -> Vec<Span> {
@@ -265,29 +261,46 @@ impl Copies {
     }
 }
 
-impl Layer<Registry> for Copies {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, Registry>) {
+impl Subscriber for Copies {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target() == Self::TARGET
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let to = Instant::now();
         let mut micros = Micros(None);
         event.record(&mut micros);
-        if let Some(micros) = micros.0 {
-            let to = Instant::now();
-            let from = to.checked_sub(Duration::from_micros(micros)).unwrap_or(to);
-            self.0.lock().expect("nobody panics with it").push(Span { from, to });
+        match micros.0 {
+            Some(micros) => {
+                let from = to.checked_sub(Duration::from_micros(micros)).unwrap_or(to);
+                self.0.lock().expect("nobody panics with it").push(Span { from, to });
+            }
+            // What went wrong says why a figure is as it is.
+            None => eprintln!("{event:?}"),
         }
     }
+
+    // There are no spans.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
 }
 
 /// How long it took, as the event says it.
 struct Micros(Option<u64>);
 
-impl tracing::field::Visit for Micros {
-    fn record_u64(&mut self, field: &tracing::field::Field, value: u64) {
+impl Visit for Micros {
+    fn record_u64(&mut self, field: &Field, value: u64) {
         if field.name() == "micros" {
             self.0 = Some(value);
         }
     }
 
-    fn record_debug(&mut self, _: &tracing::field::Field, _: &dyn fmt::Debug) {}
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
 }
 
 #[cfg(test)]
