@@ -48,7 +48,7 @@ const BUYERS: u32 = 256;
 const FLAT_OUT_SECONDS: u64 = 2;
 /// What a hold adds to the log at most, when seats are far apart and when they are neighbours. The log that is never copied is made
 /// as long as it gets, as the other one is, so that no commit has to make it longer.
-const LOG_BYTES_A_HOLD: (usize, usize) = (8 << 10, 3 << 10);
+const LOG_BYTES_A_HOLD: (usize, usize) = (12 << 10, 6 << 10);
 
 pub async fn run(arguments: Arguments) -> Fallible<bool> {
     let copies = Copies::listen()?;
