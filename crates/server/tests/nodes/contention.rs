@@ -235,9 +235,8 @@ async fn however_many_buyers_wait_expired_holds_are_shown_free_within_a_second()
         let (house, over) = (Arc::clone(&house), Arc::clone(&over));
         tokio::spawn(async move {
             while !over.load(Ordering::Relaxed) {
-                let wish = json!({"event_id": house.event, "seat_ids": house.seats(&[buyer])});
-                let user = format!("user-{buyer}");
-                let (status, body) = house.client(0).post(&user, "/api/bookings", wish).await.unwrap();
+                // On belief at first, so that two batches are under way, and both are to be committed otherwise then.
+                let (status, body) = house.hold(0, &format!("user-{buyer}"), &[buyer]).await;
                 assert_eq!(status, 503, "the seat is locked: {body}");
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

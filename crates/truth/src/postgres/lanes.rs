@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowlock_core::{AreaId, EventId, Refusal, Request, SeatId};
+use rowlock_core::{AreaId, Command, EventId, Refusal, Request, SeatId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::error::SqlState;
@@ -56,7 +56,7 @@ impl Lanes {
             target,
             clock,
             free: Mutex::default(),
-            permits: Arc::new(Permits { free: Arc::new(Semaphore::new(lanes)), owed: AtomicUsize::new(0) }),
+            permits: Arc::new(Permits::new(lanes)),
             safeguards,
             degraded: AtomicBool::new(false),
             kept: AtomicU64::new(0),
@@ -103,7 +103,7 @@ impl Lanes {
         let (mut session, permit) = match self.take_behind(&events) {
             Some(behind) => behind,
             None => {
-                let permit = Arc::new(self.permits.try_acquire()?);
+                let permit = Arc::new(self.permits.try_acquire_for_buyers()?);
                 (self.take().await.ok()?, permit)
             }
         };
@@ -141,7 +141,8 @@ impl Lanes {
     }
 
     async fn commit_portion(&self, batch: &[Request]) -> Results {
-        let acquired = tokio::time::timeout(ACQUIRE_TIMEOUT, self.permits.acquire()).await;
+        let acquire = self.permits.acquire(batch.iter().all(is_housekeeping));
+        let acquired = tokio::time::timeout(ACQUIRE_TIMEOUT, acquire).await;
         let Ok(Some(_permit)) = acquired else {
             let busy = Failure::Unavailable("all connections to Postgres are busy".into());
             return batch.iter().map(|_| Err(busy.clone())).collect();
@@ -509,20 +510,36 @@ impl Lanes {
 /// How many connections may write at a time.
 struct Permits {
     free: Arc<Semaphore>,
+    /// One less: a lane whose batches on belief were wrong has two of them to commit, and must not take the place that is left to
+    /// housekeeping.
+    for_buyers: Arc<Semaphore>,
     /// Connections that were set aside and have no permit yet. They take those of the batches that end next, before anybody
     /// who waits: the first is their own.
     owed: AtomicUsize,
 }
 
 impl Permits {
-    async fn acquire(self: &Arc<Self>) -> Option<Permit> {
-        let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
-        Some(Permit { permits: Arc::clone(self), permit: Some(permit) })
+    fn new(lanes: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(lanes)),
+            for_buyers: Arc::new(Semaphore::new((lanes - 1).max(1))),
+            owed: AtomicUsize::new(0),
+        }
     }
 
-    fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
+    async fn acquire(self: &Arc<Self>, for_housekeeping: bool) -> Option<Permit> {
+        let of_buyers = match for_housekeeping {
+            true => None,
+            false => Some(Arc::clone(&self.for_buyers).acquire_owned().await.ok()?),
+        };
+        let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
+        Some(Permit { permits: Arc::clone(self), permit: Some(permit), _of_buyers: of_buyers })
+    }
+
+    fn try_acquire_for_buyers(self: &Arc<Self>) -> Option<Permit> {
+        let of_buyers = Arc::clone(&self.for_buyers).try_acquire_owned().ok()?;
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        Some(Permit { permits: Arc::clone(self), permit: Some(permit) })
+        Some(Permit { permits: Arc::clone(self), permit: Some(permit), _of_buyers: Some(of_buyers) })
     }
 
     /// Whether there was a connection without a permit, which now has one or needs none.
@@ -535,6 +552,7 @@ impl Permits {
 pub(super) struct Permit {
     permits: Arc<Permits>,
     permit: Option<OwnedSemaphorePermit>,
+    _of_buyers: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Permit {
@@ -545,6 +563,11 @@ impl Drop for Permit {
             permit.forget();
         }
     }
+}
+
+/// What the engine sends down its last lane.
+fn is_housekeeping(request: &Request) -> bool {
+    matches!(request.command, Command::Expire { .. })
 }
 
 /// Those who want the same rows as many others, apart from those who want other rows; else two halves.
