@@ -28,7 +28,7 @@ use self::checkpoint::Checkpointer;
 use self::open::Folder;
 pub use self::open::OpenError;
 use self::reader::Readers;
-use self::writer::Writer;
+use self::writer::{UserHolds, Writer};
 use crate::clock::Clock;
 use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
 use crate::verify::{Progress, Report};
@@ -215,7 +215,23 @@ impl Truth for SqliteTruth {
         after: Option<HoldId>,
         limit: usize,
     ) -> Answer<'_, ReadResult<Vec<Hold>>> {
-        self.readers.read(move |db| queries::holds_of_user(db, org, &user, after, limit))
+        Box::pin(async move {
+            let (mut holds, mut after) = (Vec::new(), after);
+            // Some may end meanwhile, and a page that is not full would be taken for the last one.
+            while holds.len() < limit {
+                let missing = limit - holds.len();
+                let wanted = UserHolds { org, user: user.clone(), after, limit: missing };
+                let ids = self.writer()?.holds_of_user(wanted).await?;
+                let is_last = ids.len() < missing;
+                after = ids.last().copied();
+                let user = user.clone();
+                holds.extend(self.readers.read(move |db| queries::active_of(db, &ids, org, &user)).await?);
+                if is_last {
+                    break;
+                }
+            }
+            Ok(holds)
+        })
     }
 
     fn journal(&self, stream: Stream, after: u64, limit: usize) -> Answer<'_, ReadResult<Vec<JournalRow>>> {

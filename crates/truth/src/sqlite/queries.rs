@@ -1,7 +1,7 @@
 //! The reads.
 
 use rowlock_core::booking::Booking;
-use rowlock_core::hold::Hold;
+use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::{SeatPlace, SeatState};
@@ -163,21 +163,14 @@ fn hold_row(row: &Row) -> Stored<Hold> {
     Ok(codec::hold(row, codec::event_ref(row, AFTER_HOLD)?)?.0)
 }
 
-/// The active holds of a user, by id.
-pub(super) fn holds_of_user(
-    db: &Connection,
-    org: OrgId,
-    user: &UserId,
-    after: Option<HoldId>,
-    limit: usize,
-) -> Stored<Vec<Hold>> {
-    let sql = format!(
-        "SELECT {HOLD_COLUMNS}, e.id, e.org_id, e.currency
-         FROM holds h INDEXED BY holds_active JOIN events e ON e.key = h.event_key
-         WHERE h.status = 0 AND h.user_id = ?1 AND e.org_id = ?2 AND h.id > ?3 ORDER BY h.id LIMIT ?4"
-    );
-    let after = after.map_or(FIRST, |id| *id.as_bytes());
-    all(db, &sql, (user.as_str(), org.as_bytes(), after, limit), hold_row)
+/// Those of the holds that are still active and this user's.
+pub(super) fn active_of(db: &Connection, ids: &[HoldId], org: OrgId, user: &UserId) -> Stored<Vec<Hold>> {
+    let mut found = Vec::new();
+    for id in ids {
+        found.extend(hold(db, *id)?);
+    }
+    found.retain(|hold| hold.status == HoldStatus::Active && hold.org == org && hold.user == *user);
+    Ok(found)
 }
 
 pub(super) fn booking(db: &Connection, id: BookingId) -> Stored<Option<Booking>> {

@@ -8,7 +8,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 use rowlock_core::decide::Executed;
-use rowlock_core::{Fact, Refusal, Request, execute};
+use rowlock_core::{Fact, HoldId, OrgId, Refusal, Request, UserId, execute};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
@@ -27,8 +27,17 @@ type Results = Vec<Result<Committed, Failure>>;
 enum Work {
     Commit(Vec<Request>, oneshot::Sender<Results>),
     SweepRecords(usize, oneshot::Sender<Result<usize, Failure>>),
+    HoldsOfUser(UserHolds, oneshot::Sender<Vec<HoldId>>),
     Ping,
     Close,
+}
+
+/// Whose active holds are wanted, from where on, and how many.
+pub(super) struct UserHolds {
+    pub org: OrgId,
+    pub user: UserId,
+    pub after: Option<HoldId>,
+    pub limit: usize,
 }
 
 /// Times that a command alone is tried again after somebody else changed its rows under it.
@@ -70,6 +79,10 @@ impl Writer {
 
     pub async fn sweep_records(&self, limit: usize) -> Result<usize, Failure> {
         self.ask(|answer| Work::SweepRecords(limit, answer)).await?
+    }
+
+    pub async fn holds_of_user(&self, wanted: UserHolds) -> Result<Vec<HoldId>, Failure> {
+        self.ask(|answer| Work::HoldsOfUser(wanted, answer)).await
     }
 
     pub async fn ping(&self) -> Result<(), Failure> {
@@ -134,6 +147,9 @@ fn run(
             }
             Work::SweepRecords(limit, answer) => {
                 let _ = answer.send(session.sweep_records(limit).map_err(Failure::from));
+            }
+            Work::HoldsOfUser(UserHolds { org, user, after, limit }, answer) => {
+                let _ = answer.send(session.loader.carts.holds_of_user(org, &user, after, limit));
             }
             Work::Ping => ping(),
             Work::Close => return,
