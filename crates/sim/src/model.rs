@@ -6,6 +6,7 @@
 //! each of them must be caught, or be shown to be harmless because another safeguard stands behind it.
 
 mod action;
+mod belief;
 mod check;
 mod narrate;
 mod node;

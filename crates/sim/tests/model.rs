@@ -33,6 +33,11 @@ macro_rules! cases {
 
 cases!(CAUGHT, is_caught:
     no_locks_and_no_versions = "no-locks-no-versions",
+    locks_without_comparing = "no-versions",
+    a_used_key_that_is_believed_new = "used-key-believed",
+    a_second_that_counts_although_the_first_failed = "second-rides-along",
+    a_lost_connection_that_nobody_asks_about = "lost-is-done",
+    a_second_that_nobody_asks_about = "asked-for-one",
     the_clock_of_a_node = "node-clock",
     a_release_by_anyone = "release-by-anyone",
     an_extension_by_anyone = "extend-by-anyone",
@@ -52,8 +57,9 @@ cases!(CAUGHT, is_caught:
 );
 
 cases!(HARMLESS, is_harmless:
-    locks_alone_are_enough = "no-versions",
+    locks_alone_are_enough_for_what_is_read = "no-read-versions",
     versions_alone_are_enough = "no-locks",
+    belief_needs_no_redis = "belief-without-redis",
     redis_is_not_needed = "no-claims",
     redis_may_give_a_seat_to_everybody = "claims-for-all",
     a_claim_may_be_removed_without_asking = "blind-healing",

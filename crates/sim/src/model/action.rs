@@ -7,17 +7,24 @@ use super::state::{MAX_CLIENTS, SLOTS, Verb};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    // The clients. `redis`: whether the node asks Redis, or can't.
+    // The clients. `redis`: whether the node asks Redis, or can't. `believes`: whether it takes the seats to be free, and
+    // sends a hold of them without reading first.
     Send {
         client: u8,
         verb: Verb,
         redis: bool,
+        believes: bool,
     },
     // A request on its way. `slot`: which of the client's requests.
     Load {
         client: u8,
         slot: u8,
         node: u8,
+    },
+    /// What was sent on belief is carried out, or undone.
+    Arrive {
+        client: u8,
+        slot: u8,
     },
     Commit {
         client: u8,
@@ -49,14 +56,16 @@ pub enum Action {
         client: u8,
         slot: u8,
     },
+    /// Which requests were on the connection: one, or two that were sent one behind the other.
     CutOff {
-        client: u8,
-        slot: u8,
+        requests: u8,
     },
-    /// Which requests are lost with the node, and whether what was not announced yet is.
+    /// Which requests are lost with the node, whether what was not announced yet is, and whether what was sent on belief
+    /// is still on its way.
     Crash {
         requests: u8,
         news: bool,
+        adrift: bool,
     },
     Reload,
     /// A request about somebody else's hold.
@@ -95,17 +104,25 @@ fn verb(verb: Verb) -> &'static str {
     }
 }
 
+fn with_requests(f: &mut fmt::Formatter<'_>, requests: u8) -> fmt::Result {
+    for by in (0..MAX_CLIENTS).filter(|by| (0..SLOTS).any(|slot| requests & bit(*by, slot) != 0)) {
+        write!(f, ", with a request of {}", client(by as u8))?;
+    }
+    Ok(())
+}
+
 /// In words. What a step comes to is said by the states around it, so see `Protocol::tell` for whole traces.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Action::Send { client: by, verb: what, redis } => {
+            Action::Send { client: by, verb: what, redis, believes } => {
                 let claims = match (what, redis) {
                     (Verb::Hold, true) => ", which claims the seats in Redis",
                     (Verb::Hold, false) => ", which can't ask Redis",
                     _ => "",
                 };
-                write!(f, "client {} sends «{}» to a node{claims}", client(by), verb(what))
+                let belief = if believes { ", and sends it on: it believes that they are free" } else { "" };
+                write!(f, "client {} sends «{}» to a node{claims}{belief}", client(by), verb(what))
             }
             Action::Meddle { client: by, verb: what, target } => {
                 write!(
@@ -119,6 +136,7 @@ impl fmt::Display for Action {
             Action::Load { client: by, .. } => {
                 write!(f, "the truth locks, reads and decides for {}", client(by))
             }
+            Action::Arrive { client: by, .. } => write!(f, "what was sent for {} arrives", client(by)),
             Action::Commit { client: by, .. } => write!(f, "the truth commits for {}", client(by)),
             Action::Answer { client: by, .. } => write!(f, "the answer reaches {}", client(by)),
             Action::Tick => write!(f, "a tick of the truth's clock"),
@@ -133,15 +151,14 @@ impl fmt::Display for Action {
             Action::Repair => write!(f, "the reconciliation repairs what it saw"),
             Action::LoseAnswer { client: by, .. } => write!(f, "FAULT: the answer to {} is lost", client(by)),
             Action::Reload => write!(f, "FAULT: the node that follows crashes and loads everything again"),
-            Action::CutOff { client: by, .. } => {
-                write!(f, "FAULT: the connection to the truth is cut before the commit for {}", client(by))
+            Action::CutOff { requests } => {
+                write!(f, "FAULT: a connection to the truth is cut before the commit")?;
+                with_requests(f, requests)
             }
-            Action::Crash { requests, news } => {
+            Action::Crash { requests, news, adrift } => {
                 write!(f, "FAULT: a node crashes")?;
-                for by in (0..MAX_CLIENTS).filter(|by| (0..SLOTS).any(|slot| requests & bit(*by, slot) != 0))
-                {
-                    write!(f, ", with a request of {}", client(by as u8))?;
-                }
+                with_requests(f, requests)?;
+                f.write_str(if adrift { ", and what it has sent is still on its way" } else { "" })?;
                 f.write_str(if news { ", and announces nothing any more" } else { "" })
             }
             Action::LoseKey { seat } => write!(f, "FAULT: Redis loses the claim on seat {seat}"),

@@ -23,10 +23,16 @@ fn name(client: usize) -> char {
 
 fn outcome(before: &State, action: Action, after: &State) -> Option<String> {
     let (client, slot) = match action {
-        Action::Load { client, slot, .. } => (usize::from(client), usize::from(slot)),
+        Action::Load { client, slot, .. } | Action::Arrive { client, slot } => {
+            (usize::from(client), usize::from(slot))
+        }
         _ => return None,
     };
     let request = *before.request(client, slot)?;
+    if matches!(action, Action::Arrive { .. }) {
+        let is_done = before.holds[client] != after.holds[client];
+        return (!is_done).then(|| "what was believed is not so".into());
+    }
     // Requests may have changed places: look for the one that is not as it was.
     let others = after.clients[client].requests.iter().flatten();
     let moved = others.copied().find(|other| other.phase != request.phase && other.verb == request.verb);

@@ -2,7 +2,9 @@
 
 use super::action::Action;
 use super::protocol::Protocol;
-use super::state::{Claim, Client, Entry, Fact, SLOTS, Seat, Stage, State, Status, Verb, has};
+use super::state::{
+    Claim, Client, Entry, Fact, Phase, Request, SLOTS, Seat, Stage, State, Status, Verb, has,
+};
 use super::variant::Variant;
 
 /// A request in a set of them.
@@ -80,22 +82,31 @@ impl Protocol {
     /// Crashes. Through which node a request went matters only now, so it is decided only now: any of those under way may
     /// have been with the node that crashes, and with several nodes the others were not.
     pub(super) fn of_crashes(&self, state: &State, actions: &mut Vec<Action>) {
-        let all = state.requests().fold(0, |all, (client, slot, _)| all | bit(client, slot));
+        let here = || state.requests().filter(|(_, _, request)| request.phase != Phase::Adrift);
+        let all = here().fold(0, |all, (client, slot, _)| all | bit(client, slot));
+        let sent = here().filter(|(_, _, request)| request.phase == Phase::Sent);
+        let sent = sent.fold(0, |all, (client, slot, _)| all | bit(client, slot));
         let unheard = state.journal.entries().iter().any(|entry| !entry.lost);
         let forgets =
             self.variant == Variant::ForgetfulReaper && state.nodes[0].forgotten != self.active(state);
+        let mut crash = |requests: u8, news| {
+            actions.push(Action::Crash { requests, news, adrift: false });
+            if requests & sent != 0 {
+                actions.push(Action::Crash { requests, news, adrift: true });
+            }
+        };
         if self.size.nodes == 1 {
             if all != 0 || unheard || forgets {
-                actions.push(Action::Crash { requests: all, news: true });
+                crash(all, true);
             }
             return;
         }
         for requests in (0..=all).filter(|some| some & !all == 0) {
             if requests != 0 {
-                actions.push(Action::Crash { requests, news: false });
+                crash(requests, false);
             }
             if unheard {
-                actions.push(Action::Crash { requests, news: true });
+                crash(requests, true);
             }
         }
     }
@@ -106,12 +117,14 @@ impl Protocol {
     }
 
     /// The node loses all that it had in memory. Transactions that it had open are rolled back, answers that were on
-    /// their way through it are lost, and what it had to announce is not announced. Pending claims stay until they end.
-    pub(super) fn crash(&self, state: &mut State, requests: u8, news: bool) {
+    /// their way through it are lost, and what it had to announce is not announced. Pending claims stay until they end. What
+    /// it has sent on belief may arrive all the same, later, when somebody else has done something else.
+    pub(super) fn crash(&self, state: &mut State, requests: u8, news: bool, adrift: bool) {
         for (at, client) in state.clients.iter_mut().enumerate() {
             for (slot, request) in client.requests.iter_mut().enumerate() {
                 if requests & bit(at, slot) != 0 {
-                    *request = None;
+                    let sent = request.filter(|request| adrift && request.phase == Phase::Sent);
+                    *request = sent.map(|sent| Request { phase: Phase::Adrift, claimed: 0, ..sent });
                 }
             }
         }

@@ -139,6 +139,17 @@ pub fn all(protocol: &Protocol) -> Vec<Property<Protocol>> {
             })
         }),
         sometimes!(14, "two facts are not announced yet", |_, state| state.journal.len >= 2),
+        sometimes!(15, "a belief is kept", |protocol, state| sent(protocol, state, Phase::Sent, true)),
+        sometimes!(16, "a belief is wrong", |protocol, state| sent(protocol, state, Phase::Sent, false)),
+        sometimes!(17, "two that were sent are under way", |_, state| {
+            state.requests().filter(|(_, _, request)| request.phase == Phase::Sent).count() == 2
+        }),
+        sometimes!(18, "what a node had sent arrives after its crash", |protocol, state| {
+            sent(protocol, state, Phase::Adrift, true)
+        }),
+        sometimes!(19, "what a node had sent arrives after its crash, too late", |protocol, state| {
+            sent(protocol, state, Phase::Adrift, false)
+        }),
     ];
     // The first client wants all the seats, so it takes two others.
     if protocol.size.clients == 3 && protocol.size.seats == 2 {
@@ -147,6 +158,15 @@ pub fn all(protocol: &Protocol) -> Vec<Property<Protocol>> {
         }));
     }
     all
+}
+
+/// Whether something sent on belief could arrive now and be carried out, or undone.
+fn sent(protocol: &Protocol, state: &State, phase: Phase, is_so: bool) -> bool {
+    state.requests().any(|(client, _, request)| {
+        request.phase == phase
+            && protocol.can_arrive(state, client, request)
+            && protocol.is_so(state, client, request) == is_so
+    })
 }
 
 fn told(state: &State, stage: Stage) -> bool {

@@ -3,6 +3,7 @@
 use stateright::{Model, Property};
 
 use super::action::Action;
+use super::node::bit;
 use super::properties::Seen;
 use super::size::{Size, TTL};
 use super::state::{Claim, MAX_SEATS, Phase, Request, Stage, State, Status, Verb, has};
@@ -47,8 +48,12 @@ impl Protocol {
                 continue;
             }
             let mut send = |verb| {
-                let ways = self.ways(state, usize::from(client), verb).into_iter().flatten();
-                actions.extend(ways.map(|redis| Action::Send { client, verb, redis }));
+                for redis in self.ways(state, usize::from(client), verb).into_iter().flatten() {
+                    actions.push(Action::Send { client, verb, redis, believes: false });
+                    if verb == Verb::Hold && self.can_believe(state, usize::from(client), redis) {
+                        actions.push(Action::Send { client, verb, redis, believes: true });
+                    }
+                }
             };
             match found.stage {
                 Stage::Idle | Stage::Wants => send(Verb::Hold),
@@ -127,7 +132,10 @@ impl Protocol {
                 Phase::Loaded if self.can_commit(state, request) => {
                     actions.push(Action::Commit { client: by, slot: at });
                 }
-                Phase::Loaded => {}
+                Phase::Sent | Phase::Adrift if self.can_arrive(state, client, request) => {
+                    actions.push(Action::Arrive { client: by, slot: at });
+                }
+                Phase::Sent | Phase::Adrift | Phase::Loaded => {}
                 Phase::Committed => actions.push(Action::Answer { client: by, slot: at }),
             }
             if self.answers_first(state, client, slot).is_some() {
@@ -177,13 +185,15 @@ impl Protocol {
         }
         self.of_strangers(state, actions);
         for (client, slot, request) in state.requests() {
-            let (client, slot) = (client as u8, slot as u8);
             match request.phase {
-                Phase::Committed => actions.push(Action::LoseAnswer { client, slot }),
-                Phase::Loaded => actions.push(Action::CutOff { client, slot }),
-                Phase::Down => {}
+                Phase::Committed => {
+                    actions.push(Action::LoseAnswer { client: client as u8, slot: slot as u8 })
+                }
+                Phase::Loaded | Phase::Sent => actions.push(Action::CutOff { requests: bit(client, slot) }),
+                Phase::Down | Phase::Adrift => {}
             }
         }
+        self.of_lines(state, actions);
         self.of_crashes(state, actions);
         let lost = self.seats().filter(|seat| state.claims[usize::from(*seat)] != Claim::None);
         actions.extend(lost.map(|seat| Action::LoseKey { seat }));
@@ -201,6 +211,17 @@ impl Protocol {
         if state.reconcile.is_none() {
             let differs = |seat: &u8| self.difference(state, usize::from(*seat)).is_some();
             actions.extend(self.seats().filter(differs).map(|seat| Action::Compare { seat }));
+        }
+    }
+
+    /// Two that were sent one behind the other are lost together. What is sent has no order otherwise: a line only fixes one
+    /// of those in which two may arrive. So which of them share a connection matters only now, and is decided only now.
+    fn of_lines(&self, state: &State, actions: &mut Vec<Action>) {
+        let sent = || state.requests().filter(|(_, _, request)| request.phase == Phase::Sent);
+        for (nth, (client, slot, _)) in sent().enumerate() {
+            let first = bit(client, slot);
+            let behind = sent().skip(nth + 1).map(|(client, slot, _)| bit(client, slot));
+            actions.extend(behind.map(|second| Action::CutOff { requests: first | second }));
         }
     }
 
@@ -224,12 +245,13 @@ impl Protocol {
         actions.is_empty()
     }
 
-    fn send(&self, state: &mut State, client: u8, verb: Verb, redis: bool) {
+    fn send(&self, state: &mut State, client: u8, verb: Verb, redis: bool, believes: bool) {
         let claimed = if redis { self.claim(state, usize::from(client)) } else { 0 };
         let found = &mut state.clients[usize::from(client)];
         let nth = if verb == Verb::Hold { 0 } else { found.nth };
         let slot = found.requests.iter().position(Option::is_none).expect("a free slot");
-        found.requests[slot] = Some(Request { nth, claimed, ..Request::new(verb, client) });
+        let request = Request { nth, claimed, ..Request::new(verb, client) };
+        found.requests[slot] = Some(if believes { request.sent() } else { request });
         found.sends -= 1;
         match verb {
             Verb::Hold => found.stage = Stage::Wants,
@@ -244,6 +266,7 @@ impl Protocol {
         state.holds.iter_mut().for_each(|hold| pass(&mut hold.left));
         state.clients.iter_mut().for_each(|client| pass(&mut client.left));
         state.requests_mut().for_each(|request| pass(&mut request.left));
+        self.outlast_beliefs(state);
         // A tick is minutes, a pending claim lives for seconds.
         for seat in 0..MAX_SEATS {
             if matches!(state.claims[seat], Claim::Pending(_)) {
@@ -272,10 +295,11 @@ impl Protocol {
     fn step(&self, state: &mut State, action: Action) {
         let at = |client: u8, slot: u8| (usize::from(client), usize::from(slot));
         match action {
-            Action::Send { client, verb, redis } => self.send(state, client, verb, redis),
+            Action::Send { client, verb, redis, believes } => self.send(state, client, verb, redis, believes),
             Action::Load { client, slot, node } => {
                 self.load(state, usize::from(client), usize::from(slot), node)
             }
+            Action::Arrive { client, slot } => self.arrive(state, usize::from(client), usize::from(slot)),
             Action::Commit { client, slot } => self.commit(state, usize::from(client), usize::from(slot)),
             Action::Answer { client, slot } => self.answer(state, usize::from(client), usize::from(slot)),
             Action::Tick => self.tick(state),
@@ -300,10 +324,11 @@ impl Protocol {
 
     fn fault(&self, state: &mut State, fault: Action) {
         match fault {
-            Action::LoseAnswer { client, slot } | Action::CutOff { client, slot } => {
-                self.give_up(state, usize::from(client), usize::from(slot));
+            Action::LoseAnswer { client, slot } => {
+                self.give_up(state, usize::from(client), usize::from(slot))
             }
-            Action::Crash { requests, news } => self.crash(state, requests, news),
+            Action::CutOff { requests } => self.cut_off(state, requests),
+            Action::Crash { requests, news, adrift } => self.crash(state, requests, news, adrift),
             Action::Meddle { client, verb, target } => self.meddle(state, client, verb, target),
             Action::Reload => self.reload(state),
             Action::LoseKey { seat } => state.set_claim(usize::from(seat), Claim::None),
@@ -362,6 +387,7 @@ impl Protocol {
     pub fn remaining(&self, state: &State) -> u32 {
         let requests = state.requests().map(|(_, _, request)| {
             let ahead = match request.phase {
+                Phase::Sent | Phase::Adrift => 140,
                 Phase::Down => 130,
                 Phase::Loaded => 110,
                 Phase::Committed => 70,

@@ -140,6 +140,11 @@ pub enum Phase {
     /// On its way to the truth, for as long as it takes. A hold has passed Redis.
     #[default]
     Down,
+    /// Decided on what its node believes and sent whole, commit included. Nothing is locked: what was believed is compared
+    /// when it arrives.
+    Sent,
+    /// The same, and nobody waits for it any more: its node has crashed.
+    Adrift,
     /// Its rows are read, locked and decided on.
     Loaded,
     /// The truth has it. The answer is on its way, first to the node and then to the client.

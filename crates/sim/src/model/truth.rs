@@ -31,12 +31,12 @@ impl Protocol {
             .fold(0, |all, client| all | self.size.wants(client))
     }
 
-    fn rows_of(&self, request: &Request) -> Set {
+    pub(super) fn rows_of(&self, request: &Request) -> Set {
         self.seats_of(1 << request.target | request.ends)
     }
 
     /// Rows that somebody else's transaction has locked.
-    fn locked(&self, state: &State) -> Set {
+    pub(super) fn locked(&self, state: &State) -> Set {
         if !self.variant.locks() {
             return 0;
         }
@@ -49,7 +49,7 @@ impl Protocol {
         hold.left.saturating_add_signed(-self.variant.skew(usize::from(node)))
     }
 
-    fn has_record(&self, state: &State, client: usize, request: &Request) -> bool {
+    pub(super) fn has_record(&self, state: &State, client: usize, request: &Request) -> bool {
         request.verb == Verb::Hold && self.variant != Variant::NoRecord && has(state.records, client)
     }
 
@@ -185,7 +185,7 @@ impl Protocol {
 
     pub(super) fn commit(&self, state: &mut State, client: usize, slot: usize) {
         let request = *state.request(client, slot).expect("a request that is loaded");
-        if request.stale && self.variant.compares() {
+        if request.stale && self.variant.compares_versions() {
             // A row has another version: nothing was written, and it begins again.
             let nth = if request.verb == Verb::Hold { 0 } else { request.nth };
             let again =
@@ -224,7 +224,7 @@ impl Protocol {
         self.outdate(state, self.rows_of(&request));
     }
 
-    fn create(&self, state: &mut State, client: usize, request: &Request) {
+    pub(super) fn create(&self, state: &mut State, client: usize, request: &Request) {
         let row = &mut state.holds[client];
         if self.size.has_key(client) {
             if row.nth > 0 {
@@ -263,7 +263,7 @@ impl Protocol {
     }
 
     /// With numbers that are handed out early, one may be written while those before it are not.
-    fn take_number(&self, state: &mut State, number: u8, facts: u8) {
+    pub(super) fn take_number(&self, state: &mut State, number: u8, facts: u8) {
         if self.variant != Variant::NumberFirst {
             return;
         }
@@ -277,7 +277,7 @@ impl Protocol {
     }
 
     /// Whoever has read these rows and not written yet has old versions of them.
-    fn outdate(&self, state: &mut State, seats: Set) {
+    pub(super) fn outdate(&self, state: &mut State, seats: Set) {
         let (size, locks) = (self.size, self.variant.locks());
         let seats_of = |holds| self.seats_of(holds);
         for other in state.requests_mut().filter(|other| other.phase == Phase::Loaded) {
@@ -329,7 +329,7 @@ impl Protocol {
 
     pub(super) fn commit_reap(&self, state: &mut State, node: usize) {
         let Some(reaping) = state.nodes[node].reaper.take() else { return };
-        if reaping.stale && self.variant.compares() && self.variant != Variant::ReapTwice {
+        if reaping.stale && self.variant.compares_versions() && self.variant != Variant::ReapTwice {
             return;
         }
         let client = usize::from(reaping.client);

@@ -37,8 +37,18 @@ variants! {
     /// The protocol as it is.
     Correct = "correct", None;
 
-    /// Rows are neither locked nor compared by version when they are written.
+    /// Rows that were read are neither locked nor compared by version when they are written.
     NoLocksNoVersions = "no-locks-no-versions", Some(promise::ONE_OWNER);
+    /// Rows are locked where they are read, and nothing is compared when it is written: no version, and no belief.
+    NoVersions = "no-versions", Some(promise::ONE_OWNER);
+    /// Whether a key was used already is not compared for what is written on belief.
+    UsedKeyBelieved = "used-key-believed", Some(promise::ONE_EFFECT);
+    /// What was sent behind another counts as committed although the first was undone, and it with it.
+    SecondRidesAlong = "second-rides-along", Some(promise::TOLD_IS_STORED);
+    /// What was sent on a connection that is lost counts as committed, and nobody asks.
+    LostIsDone = "lost-is-done", Some(promise::TOLD_IS_STORED);
+    /// Of two on a connection that is lost, nobody asks for the second when the first is committed.
+    AskedForOne = "asked-for-one", Some(promise::TOLD_IS_STORED);
     /// The clock of the node decides whether a hold is over.
     NodeClock = "node-clock", Some(promise::ONE_TOLD);
     /// Whoever knows a hold may release it.
@@ -72,10 +82,12 @@ variants! {
     /// A claim is believed although the truth knows nothing of it.
     NoHealing = "no-healing", Some(promise::CAN_BE_HAD);
 
-    /// Rows are locked, and their versions are not compared.
-    NoVersions = "no-versions", None;
+    /// Rows that were read are locked, and their versions are not compared. What was believed is.
+    NoReadVersions = "no-read-versions", None;
     /// Rows are not locked; their versions are compared.
     NoLocks = "no-locks", None;
+    /// A node believes what it remembers although it can't ask Redis.
+    BeliefWithoutRedis = "belief-without-redis", None;
     /// There is no Redis.
     NoClaims = "no-claims", None;
     /// Redis gives every claim to everybody who asks.
@@ -104,8 +116,14 @@ impl Variant {
         !matches!(self, Variant::NoLocks | Variant::NoLocksNoVersions | Variant::ReapTwice)
     }
 
-    pub fn compares(self) -> bool {
-        !matches!(self, Variant::NoVersions | Variant::NoLocksNoVersions)
+    /// Whether rows that were read are compared when they are written.
+    pub fn compares_versions(self) -> bool {
+        !matches!(self, Variant::NoReadVersions | Variant::NoVersions | Variant::NoLocksNoVersions)
+    }
+
+    /// Whether rows that are believed to be free are.
+    pub fn compares_beliefs(self) -> bool {
+        self != Variant::NoVersions
     }
 
     /// A world that is large enough to show what the variant breaks, or that it breaks nothing.
