@@ -9,6 +9,10 @@ pub enum Broken {
     NoLocksNoCompare,
     /// Store: what was believed of a batch is written without being compared.
     BeliefNotCompared,
+    /// Store: how many places a user is believed to have is not compared.
+    BelievedUsers,
+    /// Store: the places that a user has are not counted.
+    UsersNotCounted,
     /// Store client: the answer goes out before the commit.
     ReplyBeforeCommit,
     /// Store client: a commit whose answer was lost counts as done, and nobody asks.

@@ -12,6 +12,7 @@ const fn promises(broken: Broken) -> &'static [char] {
     match broken {
         Broken::NoLocksNoCompare | Broken::ClaimTrusted | Broken::ReleaseWithoutOwner => &['S'],
         Broken::ReaperWithoutStatus | Broken::ExpiryByNodeClock | Broken::BeliefNotCompared => &['S'],
+        Broken::BelievedUsers | Broken::UsersNotCounted => &['S'],
         Broken::ReplyBeforeCommit | Broken::AmbiguousIsSuccess => &['D'],
         Broken::AmbiguousIsRepeated | Broken::NoRecord => &['X'],
         Broken::SequenceEarly | Broken::TornCommit => &['O'],

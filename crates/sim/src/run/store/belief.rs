@@ -175,7 +175,8 @@ impl Store {
             let (tables, now) = (self.tables.lock(), self.clock.now());
             tables.usage(*event, user, now)
         };
-        expect(users.iter().all(|user| usage(user) == 0), "user")?;
+        let trusted = self.broken() == Some(Broken::BelievedUsers);
+        expect(trusted || users.iter().all(|user| usage(user) == 0), "user")?;
         for (id, seat, version) in &mut writes.seats {
             self.lock_believed(transaction, RowKey::Seat(*id)).await?;
             let found = self.tables.lock().seats.get(id).copied();

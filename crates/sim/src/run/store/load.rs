@@ -189,6 +189,9 @@ pub fn slice(
     }
     for row in rows {
         load_row(tables, &mut slice, row, now);
+        if let (Some(Broken::UsersNotCounted), RowKey::User(event, user)) = (broken, row) {
+            slice.load_usage(*event, user.clone(), 0);
+        }
     }
     // What the rows point at.
     let holders: Vec<HoldId> = slice.seats().filter_map(|(_, seat)| seat.state.hold()).collect();
