@@ -15,8 +15,8 @@ impl Protocol {
         (0..self.size.seats).filter(|seat| has(wanted, *seat)).all(|seat| seats[seat] == Seat::Free)
     }
 
-    /// Whether some node believes that the client's seats are free. A node knows the seats as they were at some moment
-    /// from which on others may not have heard of anything, up to now.
+    /// Whether some node believes that the client's seats are free. A node knows the seats as they were at some moment: now,
+    /// or at any since the last of which everybody has heard.
     fn are_believed_free(&self, state: &State, client: usize) -> bool {
         let mut known = state.follower;
         let mut unheard = state.journal.entries().iter();
