@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rowlock_core::{Command, Refusal, Stream};
+use rowlock_core::{Command, HoldId, Refusal, Request, Stream};
 use rowlock_dev::postgres::{self, Postgres};
 use rowlock_dev::wait_until;
 use rowlock_truth::conformance::any;
@@ -107,6 +107,41 @@ async fn a_limit_per_user_holds_across_nodes() {
     let held = storm(&nodes, requests).await.into_iter().filter(Result::is_ok).count();
     assert_eq!(held, 4);
     stage.assert_clean().await;
+}
+
+/// A hold that is bought or prolonged in its last moment counts for its user, also while it is past its time and what becomes of it
+/// is not committed yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_bought_at_the_last_moment_counts_for_its_user() {
+    let backend = PostgresBackend::new();
+    let mut setup = Setup::default();
+    setup.policy.seats_per_user = Some(2);
+    setup.policy.ttl_seconds = 2;
+    let there = Stage::new(backend.truth().await, setup).await;
+    // Decides, and writes a while later.
+    let sabotage = Sabotage { pause: Duration::from_millis(1_600), ..Sabotage::default() };
+    let slow = PostgresTruth::open(PostgresOptions { sabotage, ..backend.options() }).await.unwrap();
+    let here = Stage { truth: Arc::new(slow), ..there.clone() };
+    let commands: [fn(&Stage, HoldId) -> Request; 2] =
+        [|stage, hold| stage.confirm("ann", hold), |stage, hold| stage.checkout("bob", hold)];
+    for (i, command) in commands.into_iter().enumerate() {
+        let (user, seat) = (["ann", "bob"][i], 4 * i as u32);
+        let hold = there.held(there.hold(user, &[seat, seat + 1])).await;
+        let left = || (hold.expires_at.millis() - there.truth.now().millis()).max(0) as u64;
+        tokio::time::sleep(Duration::from_millis(left().saturating_sub(900))).await;
+        let first = tokio::spawn({
+            let (here, request) = (here.clone(), command(&here, hold.id));
+            async move { here.one(request).await }
+        });
+        tokio::time::sleep(Duration::from_millis(left() + 20)).await;
+        assert!(!first.is_finished(), "it is not committed yet");
+        let second = there.one(there.hold_in_cart(user, "other", &[seat + 2, seat + 3])).await;
+        let first = first.await.unwrap();
+        assert!(first.is_ok(), "it was in time: {first:?}");
+        let refused = matches!(second, Err(Failure::Refused(Refusal::TooManySeats { current: 2, .. })));
+        assert!(refused, "four places of two: {second:?}");
+    }
+    there.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

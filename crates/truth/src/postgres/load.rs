@@ -92,8 +92,10 @@ pub(super) async fn plan(session: &mut Session, batch: &[Request], waiting: Wait
             if !batch.iter().any(names) {
                 plan.holds.remove(&hold.id);
             } else if hold.status == HoldStatus::Active {
-                let key = session.events.key(hold.event).ok_or(StoreError::Corrupt("the event of a hold"))?;
+                let (key, row) =
+                    session.events.get(hold.event).ok_or(StoreError::Corrupt("the event of a hold"))?;
                 plan.add_hold(&hold, key);
+                plan.add_owner(&hold, key, &row.event, batch);
             }
         }
         for request in batch {
@@ -251,8 +253,10 @@ async fn complete(
     let named: FxHashSet<HoldId> = batch.iter().filter_map(|request| request.command.hold()).collect();
     for hold in slice.holds() {
         if hold.is_due(now) || (hold.status == HoldStatus::Active && named.contains(&hold.id)) {
-            let key = session.events.key(hold.event).ok_or(StoreError::Corrupt("the event of a hold"))?;
+            let (key, row) =
+                session.events.get(hold.event).ok_or(StoreError::Corrupt("the event of a hold"))?;
             whole &= !plan.add_hold(hold, key);
+            whole &= !plan.add_owner(hold, key, &row.event, batch);
         }
     }
 

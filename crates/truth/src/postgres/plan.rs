@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use rowlock_core::booking::{Admits, Booking};
+use rowlock_core::event::Event;
 use rowlock_core::hold::Hold;
 use rowlock_core::{AreaId, BookingId, CartToken, Command, EventId, HoldId, Request, SeatId, UserId};
 use uuid::Uuid;
@@ -88,6 +89,20 @@ impl Plan {
             grew |= self.areas.insert((held.area, event_key));
         }
         grew
+    }
+
+    /// The owner of a hold that is bought or prolonged, where the event limits its users: whoever counts their places meanwhile
+    /// must wait. The hold may be past its time by then, and what becomes of it is not there yet. `true`: it was not planned for.
+    pub fn add_owner(&mut self, hold: &Hold, event_key: i64, event: &Event, batch: &[Request]) -> bool {
+        let lasts_longer = |request: &Request| match request.command {
+            Command::Confirm { hold: named, .. }
+            | Command::StartCheckout { hold: named, .. }
+            | Command::Heartbeat { hold: named, .. } => named == hold.id,
+            _ => false,
+        };
+        event.policy.seats_per_user.is_some()
+            && batch.iter().any(lasts_longer)
+            && self.users.insert((event_key, hold.user.clone()))
     }
 
     pub fn add_booking(&mut self, booking: &Booking, event_key: i64) -> bool {

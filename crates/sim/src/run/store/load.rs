@@ -67,6 +67,7 @@ pub fn needed(
         | Command::Heartbeat { hold, .. }
         | Command::Confirm { hold, .. } => {
             need.hold(*hold);
+            need.owner(*hold);
         }
         Command::CancelBooking { booking, .. } => {
             need.rows.insert(RowKey::Booking(*booking));
@@ -143,6 +144,15 @@ impl Need<'_> {
     fn hold(&mut self, id: HoldId) {
         self.rows.insert(RowKey::Hold(id));
         self.contents_if(id, |hold| hold.status == HoldStatus::Active);
+    }
+
+    /// Whoever counts the places of its owner waits until it is known what becomes of it.
+    fn owner(&mut self, id: HoldId) {
+        let Some((hold, _)) = self.tables.holds.get(&id) else { return };
+        let event = self.tables.events.get(&hold.event);
+        if event.is_some_and(|event| event.row.event.policy.seats_per_user.is_some()) {
+            self.rows.insert(RowKey::User(hold.event, hold.user.clone()));
+        }
     }
 
     fn contents_if(&mut self, id: HoldId, wanted: impl Fn(&Hold) -> bool) {
