@@ -338,7 +338,15 @@ fn load_spots(tables: &Tables, slice: &mut Slice, batch: &[Request], now: Time) 
         let of_event = slice.seats().filter(|(seat, _)| seat.ordinal_in(*event).is_some());
         seats.extend(of_event.map(|(seat, _)| (*event, seat)));
     }
+    // A hold past its time can't end when somebody has one of its seats locked.
+    let can_end = |hold: &Hold| hold.seat_ids().all(|seat| slice.has_seat(seat));
+    let bound: BTreeSet<HoldId> =
+        slice.holds().filter(|hold| hold.is_due(now) && !can_end(hold)).map(|hold| hold.id).collect();
     for (event, seat) in seats {
+        let holder = slice.seat(seat).and_then(|seat| seat.state.hold());
+        if holder.is_some_and(|hold| bound.contains(&hold)) {
+            continue;
+        }
         let place = &tables.events[&event].places[seat.raw_ordinal() as usize];
         slice.load_spot(seat, place.block, place.row.as_str(), place.number, now);
     }
