@@ -1,7 +1,7 @@
 //! A process that ends with us, whatever becomes of us.
 
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -64,6 +64,9 @@ impl Start {
         }
         command.arg("--").arg(&self.program).args(&self.arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // Ctrl-C in a terminal reaches every process of the group that runs there. It is for us, and we tell our children
+        // when they are to end: they may still need each other. Whoever is not told is killed with us, as said above.
+        command.process_group(0);
         command
     }
 }

@@ -150,9 +150,6 @@ pub struct DevUp {
     /// How many nodes
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub nodes: u16,
-    /// The process that starts everything, apart from the one in the terminal
-    #[arg(long, hide = true)]
-    pub apart: bool,
 }
 
 impl Common {

@@ -1,20 +1,13 @@
 //! `rowlock dev up`: Postgres, Redis and some nodes on this machine, to try the whole thing. Everything ends with it.
-//!
-//! Ctrl-C in a terminal reaches every process of the group that runs there. Postgres and Redis would go before the nodes
-//! that still need them, and a node would take what it is sent behind that for a second signal, at which it does not drain.
-//! So there are two processes of this program: one in the terminal, which hears the signals, and one in a group of its own,
-//! which starts everything and hears only what the first one passes on.
 
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use rand::RngCore;
 use rowlock_dev::postgres::Postgres;
 use rowlock_dev::process::{Process, Start};
@@ -27,79 +20,28 @@ use crate::fault::Fault;
 use crate::files;
 use crate::output::say;
 use crate::signals::Signals;
-use crate::store;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
-/// How often it is looked whether somebody has ended.
+/// How long a signal may take from the kernel to [`Asked`].
+const HEAR_LIMIT: Duration = Duration::from_secs(1);
+/// How often it is looked whether a node has ended by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub fn up(args: &DevUp) -> Result<ExitCode, Fault> {
-    if args.apart { run(args) } else { store::block_on(watch(args))? }
-}
-
-/// Starts the second process, and passes on what this one is told.
-async fn watch(args: &DevUp) -> Result<ExitCode, Fault> {
     // Before there is anything to clean up.
-    let mut signals = Signals::listen()?;
-    let mut child = start_apart(args)?;
-    let mut asked = false;
-    loop {
-        tokio::select! {
-            _ = signals.next() => {
-                asked = true;
-                // Not waited for yet, so the id is still its own.
-                let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
-            }
-            () = tokio::time::sleep(LOOK) => {}
-        }
-        let ended =
-            child.try_wait().map_err(|error| Fault::new(format!("it can't be waited for: {error}")))?;
-        match ended.map(|status| status.code()) {
-            None => {}
-            Some(Some(code)) => return Ok(ExitCode::from(code as u8)),
-            // Asked before it listened: it had started nothing.
-            Some(None) if asked => return Ok(ExitCode::SUCCESS),
-            Some(None) => return Err(Fault::new("it was killed, and all that it had started with it")),
-        }
-    }
-}
-
-fn start_apart(args: &DevUp) -> Result<Child, Fault> {
-    // If this process is killed, the other one is told to end, and cleans up.
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "--"]).arg(this_program()?).args(["dev", "up", "--apart"]);
-    command.args(["--data", &args.data, "--listen", &args.listen.to_string()]);
-    command.args(["--nodes", &args.nodes.to_string()]);
-    command
-        .process_group(0)
-        .spawn()
-        .map_err(|error| Fault::new(format!("this program can't start itself with setpriv: {error}")))
-}
-
-fn run(args: &DevUp) -> Result<ExitCode, Fault> {
     let asked = Asked::listen()?;
     let mut all = All::default();
-    let started = all.start(args, &asked);
-    if started.is_ok() && !asked.to_end() {
-        say("press Ctrl-C to end all of it");
-        wait_until_ended(&all, &asked)?;
+    let mut result = all.start(args, &asked);
+    // Ctrl-C also ends those who are still in our group: what prepares the folder of Postgres, and a child that has just
+    // been made. Then the start fails because of it, perhaps before we have heard of it ourselves.
+    if result.is_err() && wait_until(HEAR_LIMIT, || asked.to_end()) {
+        result = Ok(());
     }
+    let result = result.and_then(|()| all.watch(&asked));
     say("ending");
     all.end(&asked);
-    started.map(|()| ExitCode::SUCCESS)
-}
-
-/// Until somebody asks for the end. An error when a node has ended by itself.
-fn wait_until_ended(all: &All, asked: &Asked) -> Result<(), Fault> {
-    while !asked.to_end() {
-        if let Some(gone) = all.nodes.iter().find(|node| !node.process.is_running()) {
-            let log = gone.process.log().display();
-            return Err(Fault::new(format!("a node has ended by itself: see {log}")));
-        }
-        std::thread::sleep(LOOK);
-    }
-    Ok(())
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 /// How often the end was asked for, from the beginning on.
@@ -173,6 +115,21 @@ impl All {
         Ok(())
     }
 
+    /// Until somebody asks for the end. An error when a node has ended by itself.
+    fn watch(&self, asked: &Asked) -> Result<(), Fault> {
+        if !asked.to_end() {
+            say("press Ctrl-C to end all of it");
+        }
+        while !asked.to_end() {
+            if let Some(gone) = self.nodes.iter().find(|node| !node.process.is_running()) {
+                let log = gone.process.log().display();
+                return Err(Fault::new(format!("a node has ended by itself: see {log}")));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
     /// The nodes answer what they have begun with. Whoever asks again does not wait for that.
     fn end(self, asked: &Asked) {
         for node in &self.nodes {
@@ -206,7 +163,9 @@ impl Node {
         let address = SocketAddr::new(first.ip(), port);
         let data = folder.join(format!("node-{}", number + 1));
         files::prepare_folder(&data)?;
-        let mut start = Start::new(this_program()?, folder.join(format!("node-{}.log", number + 1)))
+        let program = std::env::current_exe()
+            .map_err(|error| Fault::new(format!("this program can't find itself: {error}")))?;
+        let mut start = Start::new(program, folder.join(format!("node-{}.log", number + 1)))
             .arguments(["serve", "--data", &data.display().to_string(), "--listen", &address.to_string()])
             .environment("ROWLOCK__STORE__TRUTH", postgres.url())
             .environment("ROWLOCK__REDIS__URLS", redis.url())
@@ -226,10 +185,6 @@ impl Node {
 
 fn fault(error: DevError) -> Fault {
     Fault::new(error.to_string())
-}
-
-fn this_program() -> Result<PathBuf, Fault> {
-    std::env::current_exe().map_err(|error| Fault::new(format!("this program can't find itself: {error}")))
 }
 
 /// All nodes check tokens with the same secret.

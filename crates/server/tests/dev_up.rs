@@ -33,10 +33,9 @@ fn listens_to_interrupts(process: &Process) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (Signal::SIGINT as i32 - 1)) != 0
 }
 
-/// In a session of its own, as under a terminal of its own: what Ctrl-C reaches is all of it, and nothing else.
+/// In a group of its own, as under a shell: what Ctrl-C reaches is all that stayed in it, and nothing else.
 fn dev_up(folder: &Path, data: &Path) -> Start {
-    Start::new("setsid", folder.join("dev-up.log")).arguments([
-        env!("CARGO_BIN_EXE_rowlock"),
+    Start::new(env!("CARGO_BIN_EXE_rowlock"), folder.join("dev-up.log")).arguments([
         "dev",
         "up",
         "--data",
@@ -46,7 +45,7 @@ fn dev_up(folder: &Path, data: &Path) -> Start {
     ])
 }
 
-/// A terminal interrupts all that run in it, at once.
+/// A terminal interrupts the whole group that runs in it, at once.
 fn press_ctrl_c(process: &Process) {
     killpg(Pid::from_raw(process.pid() as i32), Signal::SIGINT).unwrap();
 }
