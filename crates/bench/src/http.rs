@@ -98,10 +98,15 @@ pub async fn run_all(arguments: Arguments) -> bool {
 /// wrk has one thread and stays on one processor. Otherwise it is now on this one and now on that, in line behind whom it waits for,
 /// while the other has nothing to do.
 fn last_processor() -> Option<usize> {
-    std::thread::available_parallelism()
-        .ok()
-        .and_then(|processors| processors.get().checked_sub(1))
-        .filter(|last| *last > 0)
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    last_of_several(allowed.trim())
+}
+
+/// Of a list such as `0-3,6`. `None`: there is only one.
+fn last_of_several(processors: &str) -> Option<usize> {
+    let (_, last) = processors.rsplit_once([',', '-'])?;
+    last.parse().ok()
 }
 
 async fn measure(dir: &Path, peer: &Peer, url: &str, token: &str, event: EventId, load: Load) -> Run {
@@ -180,4 +185,17 @@ fn report(runs: &[(&'static str, Vec<Run>)]) -> bool {
         reached &= median >= goal;
     }
     reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_shares_no_only_processor() {
+        assert_eq!(last_of_several("0-1"), Some(1));
+        assert_eq!(last_of_several("0-3,6"), Some(6));
+        assert_eq!(last_of_several("2"), None);
+        assert_eq!(last_of_several(""), None);
+    }
 }

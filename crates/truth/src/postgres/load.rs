@@ -1,6 +1,7 @@
 //! Loading the slice: locking the rows that a batch names, and finding those that stand in its way.
 
 pub(super) mod blocks;
+mod named;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use self::named::{Carts, Keys};
 use super::clock::Reading;
 use super::codec;
 use super::fault::{StoreError, Stored};
@@ -558,44 +560,4 @@ async fn bookings(
         }
     }
     Ok(found)
-}
-
-/// The carts of a plan as columns.
-struct Carts {
-    events: Vec<i64>,
-    users: Vec<String>,
-    carts: Vec<String>,
-}
-
-impl Carts {
-    fn new(plan: &Plan) -> Self {
-        let mut columns = Self { events: Vec::new(), users: Vec::new(), carts: Vec::new() };
-        for (event, user, cart) in &plan.carts {
-            columns.events.push(*event);
-            columns.users.push(user.as_str().to_owned());
-            columns.carts.push(cart.as_str().to_owned());
-        }
-        columns
-    }
-}
-
-/// The idempotency keys of a batch as columns.
-struct Keys {
-    orgs: Vec<Uuid>,
-    actors: Vec<String>,
-    keys: Vec<String>,
-}
-
-impl Keys {
-    fn new(batch: &[Request]) -> Self {
-        let mut columns = Self { orgs: Vec::new(), actors: Vec::new(), keys: Vec::new() };
-        for request in batch {
-            if let Some(idempotency) = &request.idempotency {
-                columns.orgs.push(request.org.uuid());
-                columns.actors.push(request.actor.to_string());
-                columns.keys.push(idempotency.key.to_string());
-            }
-        }
-        columns
-    }
 }
