@@ -331,8 +331,6 @@ impl Settings {
         }
     }
 
-    // The store has more options when it is built for its own tests.
-    #[allow(clippy::needless_update)]
     pub fn store_options(&self) -> SqliteOptions {
         SqliteOptions {
             readers: self.store.readers as usize,
@@ -342,6 +340,7 @@ impl Settings {
     }
 
     /// Postgres, if the truth is there and not in the data folder.
+    // The store has more options when it is built for its own tests.
     #[allow(clippy::needless_update)]
     pub fn postgres(&self) -> Option<PostgresOptions> {
         let store = &self.store;
