@@ -51,7 +51,11 @@ async fn damage_is_found_and_named_by_the_promise_it_breaks() {
     assert!(output.contains("102000  seats") && output.contains("no violations"), "{output}");
 
     for (promise, damage) in [
-        ("S", "UPDATE seats SET status = 0, hold_id = NULL, held_until = NULL WHERE status = 1"),
+        (
+            "S",
+            "UPDATE seats SET status = 3
+             WHERE key = (SELECT event_key << 24 | (seats -> 0 ->> 0) FROM holds WHERE status = 0)",
+        ),
         ("S", "UPDATE seats SET status = 0, ticket_id = NULL WHERE status = 2"),
         ("O", "DELETE FROM journal WHERE seq = 2"),
     ] {

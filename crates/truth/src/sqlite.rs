@@ -7,9 +7,11 @@ mod carts;
 mod checkpoint;
 mod codec;
 mod load;
+mod memory;
 mod open;
 mod queries;
 mod reader;
+mod seats;
 mod store;
 mod verify;
 mod writer;
@@ -28,6 +30,7 @@ use self::checkpoint::Checkpointer;
 use self::open::Folder;
 pub use self::open::OpenError;
 use self::reader::Readers;
+use self::verify::RowsOf;
 use self::writer::{UserHolds, Writer};
 use crate::clock::Clock;
 use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, JournalRow};
@@ -148,7 +151,7 @@ impl Copy {
     }
 
     pub fn verify(&self, progress: &Progress) -> ReadResult<Report> {
-        Ok(verify::verify(&self.db, &**progress)?)
+        Ok(verify::verify(&self.db, RowsOf::Postgres, &**progress)?)
     }
 }
 
@@ -265,7 +268,7 @@ impl Truth for SqliteTruth {
     }
 
     fn verify(&self, progress: Progress) -> Answer<'_, ReadResult<Report>> {
-        self.readers.read(move |db| verify::verify(db, &*progress))
+        self.readers.read(move |db| verify::verify(db, RowsOf::Embedded, &*progress))
     }
 
     fn close(&self) -> Answer<'_, ()> {

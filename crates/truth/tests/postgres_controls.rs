@@ -296,6 +296,36 @@ async fn looking_for_due_holds_hears_a_clock_that_has_jumped() {
     assert!(stage.truth.now() >= hold.expires_at, "to this node it is {:?}", stage.truth.now());
 }
 
+/// Both the row of a seat and its hold say who holds it, and must say the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn seats_that_say_otherwise_than_their_holds_are_found() {
+    let backend = PostgresBackend::new();
+    let stage = Stage::new(backend.truth().await, Setup::default()).await;
+    for (seat, who) in ["ann", "bob", "cid", "dan", "eve"].into_iter().enumerate() {
+        stage.held(stage.hold(who, &[seat as u32])).await;
+    }
+    stage.assert_clean().await;
+    backend.sql(
+        "DELETE FROM holds WHERE user_id = 'ann';
+         UPDATE holds SET status = 3, ended_at = 1 WHERE user_id = 'bob';
+         UPDATE holds SET seats = '[]', places = 0 WHERE user_id = 'cid';
+         UPDATE seats SET held_until = held_until + 1 WHERE key & 16777215 = 3;
+         UPDATE seats SET status = 0, hold_id = NULL, held_until = NULL WHERE key & 16777215 = 4",
+    );
+    let violations = report(&*stage.truth).await.violations;
+    for said in [
+        "which does not exist",
+        "which is not active",
+        "which does not list it",
+        "which ends at another time",
+        "which it does not hold",
+    ] {
+        let is_it = |what: &str| what.contains("seat") && what.ends_with(said);
+        let found = violations.iter().filter(|v| v.promise == Promise::S && is_it(&v.what)).count();
+        assert_eq!(found, 1, "{said}: {violations:#?}");
+    }
+}
+
 /// In the first minutes of the first sale Postgres has no statistics, and takes its tables for small. An event that is
 /// loaded then must not take it a step for each pair of a seat and a hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -116,26 +116,20 @@ async fn healthy_data_is_clean_and_counted() {
 async fn damage_to_the_owners_of_seats_is_found() {
     let bob = "(SELECT id FROM bookings WHERE user_id = 'bob')";
     find(vec![
-        damage("DELETE FROM holds WHERE user_id = 'eve'", S, &["is held by", "which does not exist"]),
         damage(
-            "UPDATE holds SET status = 3, ended_at = 1 WHERE user_id = 'eve'",
-            S,
-            &["which is not active"],
-        ),
-        damage(
-            "UPDATE holds SET seats = '[]', places = 0 WHERE user_id = 'eve'",
-            S,
-            &["which does not list it"],
-        ),
-        damage(
-            "UPDATE seats SET held_until = held_until + 1 WHERE ordinal = 6",
-            S,
-            &["ends at another time"],
-        ),
-        damage(
-            "UPDATE seats SET status = 0, hold_id = NULL, held_until = NULL WHERE ordinal = 6",
+            "UPDATE seats SET status = 3 WHERE event_key = 1 AND ordinal = 6",
             S,
             &["lists seat", "which it does not hold"],
+        ),
+        damage(
+            "UPDATE holds SET seats = '[[9999,1]]' WHERE user_id = 'eve'",
+            S,
+            &["lists seat", "which it does not hold"],
+        ),
+        damage(
+            "UPDATE seats SET status = 1, hold_id = randomblob(16), held_until = 1 WHERE ordinal = 20",
+            S,
+            &["is held by its row"],
         ),
         damage("UPDATE holds SET seats = '[[0,1]]' WHERE user_id = 'eve'", S, &["both list seat"]),
         damage(

@@ -113,15 +113,8 @@ pub(super) fn name(row: &Row, column: usize) -> Stored<Name> {
     Name::new(text(row, column)?).map_err(|_| StoreError::Corrupt("a name"))
 }
 
-fn user(row: &Row, column: usize) -> Stored<UserId> {
+pub(super) fn user(row: &Row, column: usize) -> Stored<UserId> {
     UserId::new(text(row, column)?).map_err(|_| StoreError::Corrupt("a user"))
-}
-
-pub(super) fn optional_user(row: &Row, column: usize) -> Stored<Option<UserId>> {
-    match row.get_ref(column)? {
-        rusqlite::types::ValueRef::Null => Ok(None),
-        _ => user(row, column).map(Some),
-    }
 }
 
 pub(super) const ORG_COLUMNS: &str = "id, name, created_at";
@@ -202,16 +195,24 @@ pub(super) const fn journal_key(stream_key: i64, sequence: u64) -> i64 {
     (stream_key << 40) | sequence as i64
 }
 
-pub(super) const SEAT_COLUMNS: &str = "s.status, s.version, s.held_until, s.hold_id, s.ticket_id, s.tier";
+pub(super) const SEAT_COLUMNS: &str = "s.status, s.ticket_id, s.tier";
 
-pub(super) fn seat(row: &Row) -> Stored<(Seat, u64)> {
-    let state = match variant(&SeatStatus::ALL, row, 0)? {
-        SeatStatus::Available => SeatState::Available,
-        SeatStatus::Held => SeatState::Held { hold: HoldId::from_uuid(uuid(row, 3)?), until: time(row, 2)? },
-        SeatStatus::Sold => SeatState::Sold { ticket: TicketId::from_uuid(uuid(row, 4)?) },
+/// A seat as its row has it, which does not say who holds it.
+pub(super) fn seat(row: &Row) -> Stored<Seat> {
+    let state = match stored_status(row, 0)? {
+        SeatStatus::Sold => SeatState::Sold { ticket: TicketId::from_uuid(uuid(row, 1)?) },
         SeatStatus::Blocked => SeatState::Blocked,
+        SeatStatus::Available | SeatStatus::Held => SeatState::Available,
     };
-    Ok((Seat { state, tier: row.get(5)? }, row.get(1)?))
+    Ok(Seat { state, tier: row.get(2)? })
+}
+
+/// The status that a seat has by its row: it may be available, sold or blocked.
+pub(super) fn stored_status(row: &Row, column: usize) -> Stored<SeatStatus> {
+    match variant(&SeatStatus::ALL, row, column)? {
+        SeatStatus::Held => Err(StoreError::Corrupt("a seat")),
+        status => Ok(status),
+    }
 }
 
 /// What a hold's or booking's row takes from its event's.

@@ -9,17 +9,18 @@ use rowlock_core::command::{NewSection, Places};
 use rowlock_core::event::Block;
 use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::limits::MAX_ROWS_PER_SECTION;
-use rowlock_core::seat::SeatState;
+use rowlock_core::seat::{Seat, SeatState, SeatStatus};
 use rowlock_core::slice::{EventRow, RecordKey, Slice, TakenPlace};
 use rowlock_core::{AreaId, BlockId, BookingId, Command, EventId, HoldId, Request, SeatId, Time, UserId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Statement};
 use rustc_hash::FxHashMap;
 
-use super::carts::Carts;
 use super::codec::{
     self, AREA_COLUMNS, BOOKING_COLUMNS, EVENT_COLUMNS, EventRef, HOLD_COLUMNS, KEY_COLUMNS, ORG_COLUMNS,
     SEAT_COLUMNS, StoreError, Stored, TICKET_COLUMNS,
 };
+use super::memory::Memory;
+use super::seats::READ_PIECE;
 use crate::demand;
 
 /// Events that the writer remembers at most.
@@ -28,11 +29,11 @@ const MAX_CACHED_EVENTS: usize = 4096;
 /// The statements that every hold runs, prepared once; the others come from the connection's cache.
 pub(super) struct Loader<'c> {
     db: &'c Connection,
-    seat: Statement<'c>,
+    seats: Statement<'c>,
     hold: Statement<'c>,
     record: Statement<'c>,
     pub events: EventCache,
-    pub carts: Carts,
+    pub memory: Memory,
 }
 
 /// Events as they are stored. Only the writer changes them, so its memory of them is exact.
@@ -56,6 +57,12 @@ impl EventCache {
         self.rows.insert(row.event.id, (key, row));
     }
 
+    /// The key of a seat whose event is in the slice.
+    pub fn seat_key(&self, slice: &Slice, id: SeatId) -> Option<i64> {
+        let event = slice.events().find(|event| id.ordinal_in(*event).is_some())?;
+        Some(codec::seat_key(self.key(event)?, id.raw_ordinal()))
+    }
+
     /// Called between batches: a batch must find to its end the events that it has loaded.
     pub fn trim(&mut self) {
         if self.rows.len() > MAX_CACHED_EVENTS {
@@ -74,14 +81,14 @@ impl<'c> Loader<'c> {
         let prepare = |sql: &str| db.prepare(sql);
         Ok(Self {
             db,
-            seat: prepare(&format!("SELECT {SEAT_COLUMNS} FROM seats s WHERE key = ?1"))?,
+            seats: prepare(READ_PIECE)?,
             hold: prepare(&format!("SELECT {HOLD_COLUMNS} FROM holds h WHERE id = ?1"))?,
             record: prepare(
                 "SELECT fingerprint, outcome FROM idempotency_records
                  WHERE org_id = ?1 AND actor = ?2 AND key = ?3 AND expires_at > ?4",
             )?,
             events: EventCache::default(),
-            carts: Carts::load(db)?,
+            memory: Memory::load(db)?,
         })
     }
 
@@ -236,11 +243,13 @@ impl<'c> Loader<'c> {
             "SELECT coalesce(sum(places), 0) FROM bookings WHERE user_id = ?1 AND event_key = ?2 AND status = 0",
         )?;
         let mut used: u32 = bookings.query_row((user.as_str(), event_key), |row| row.get(0))?;
-        let mut hold =
-            self.cached("SELECT places FROM holds WHERE id = ?1 AND status = 0 AND expires_at > ?2")?;
-        for id in self.carts.holds_of(event_key, user) {
-            let places: Option<u32> =
-                hold.query_row((id.as_bytes(), now.millis()), |row| row.get(0)).optional()?;
+        let mut hold = self.cached(
+            "SELECT places FROM holds
+             WHERE id = ?1 AND status = 0 AND expires_at > ?2 AND event_key = ?3 AND user_id = ?4",
+        )?;
+        for id in self.memory.carts.holds_of(event_key, user) {
+            let named = (id.as_bytes(), now.millis(), event_key, user.as_str());
+            let places: Option<u32> = hold.query_row(named, |row| row.get(0)).optional()?;
             used += places.unwrap_or(0);
         }
         Ok(used)
@@ -270,12 +279,22 @@ impl<'c> Loader<'c> {
         if slice.has_seat(id) {
             return Ok(());
         }
-        let mut rows = self.seat.query([codec::seat_key(event_key, ordinal)])?;
-        if let Some(row) = rows.next()? {
-            let (seat, version) = codec::seat(row)?;
-            slice.load_seat(id, seat, version);
-        }
+        let key = codec::seat_key(event_key, ordinal);
+        let Some(row) = self.memory.seats.row(&mut self.seats, key)? else { return Ok(()) };
+        let state = match row.status {
+            SeatStatus::Available | SeatStatus::Held => self.memory.seats.state_of_available(key),
+            SeatStatus::Blocked => SeatState::Blocked,
+            SeatStatus::Sold => self.sold(key)?,
+        };
+        slice.load_seat(id, Seat { state, tier: row.tier }, row.version());
         Ok(())
+    }
+
+    fn sold(&self, key: i64) -> Stored<SeatState> {
+        let mut statement = self.cached(&format!("SELECT {SEAT_COLUMNS} FROM seats s WHERE key = ?1"))?;
+        let mut rows = statement.query([key])?;
+        let row = rows.next()?.ok_or(StoreError::Corrupt("a seat"))?;
+        Ok(codec::seat(row)?.state)
     }
 
     fn load_area(&self, slice: &mut Slice, event: EventId, id: AreaId) -> Stored<()> {
@@ -294,8 +313,9 @@ impl<'c> Loader<'c> {
     }
 
     fn load_cart(&mut self, slice: &mut Slice, places: &Places, now: Time) -> Stored<()> {
-        let Some(key) = self.events.key(places.event) else { return Ok(()) };
-        let Some(id) = self.carts.hold_of(key, &places.user, &places.cart) else { return Ok(()) };
+        let Some((key, row)) = self.events.rows.get(&places.event) else { return Ok(()) };
+        let hold = self.memory.carts.hold_of(row.event.org, &places.user, *key, &places.cart);
+        let Some(id) = hold else { return Ok(()) };
         // A hold that the batch has loaded already must keep what was loaded with it.
         if slice.hold(id).is_none() {
             self.load_hold_row(slice, id)?;
@@ -412,7 +432,7 @@ impl<'c> Loader<'c> {
         let event_ref = self.event_by_key(slice, key)?;
         let sql = format!(
             "SELECT {HOLD_COLUMNS} FROM holds h
-             WHERE status = 0 AND expires_at <= ?1 AND event_key = ?2 AND areas <> '[]' ORDER BY expires_at"
+             WHERE status = 0 AND event_key = ?2 AND expires_at <= ?1 AND areas <> '[]' ORDER BY expires_at"
         );
         let mut due: Vec<(Hold, u64)> = Vec::new();
         let mut found = 0;
@@ -438,19 +458,17 @@ impl<'c> Loader<'c> {
         Ok(())
     }
 
-    pub fn reload_carts(&mut self) -> Stored<()> {
-        self.carts = Carts::load(self.db)?;
+    /// Reads anew what is remembered of the file.
+    pub fn remember(&mut self) -> Stored<()> {
+        self.events.clear();
+        self.memory = Memory::load(self.db)?;
         Ok(())
     }
 
     /// Takes in what a batch has committed.
     pub fn follow(&mut self, slice: &Slice) {
-        for row in slice.changed_holds() {
-            let hold = &row.value;
-            if let Some((key, event)) = self.events.rows.get(&hold.event) {
-                self.carts.follow(hold, *key, event.event.policy.seats_per_user.is_some());
-            }
-        }
+        self.memory.follow(slice, &self.events);
+        self.events.trim();
     }
 
     fn cached(&self, sql: &str) -> Stored<CachedStatement<'c>> {

@@ -16,6 +16,7 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_room.sql"),
+    include_str!("../../migrations/sqlite/0003_held_by_holds.sql"),
 ];
 
 #[derive(Debug, thiserror::Error)]

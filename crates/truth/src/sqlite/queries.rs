@@ -8,12 +8,14 @@ use rowlock_core::seat::{SeatPlace, SeatState};
 use rowlock_core::text::Row as SeatRow;
 use rowlock_core::{BookingId, EventId, HoldId, JournalId, KeyId, OrgId, SeatId, Stream, Time, UserId};
 use rusqlite::{Connection, Params, Row};
+use rustc_hash::FxHashMap;
 
 use super::codec::{
     self, AFTER_BOOKING, AFTER_HOLD, AREA_COLUMNS, BOOKING_COLUMNS, EVENT_COLUMNS, HOLD_COLUMNS, KEY_COLUMNS,
     ORG_COLUMNS, SEAT_COLUMNS, StoreError, Stored,
 };
 use super::load::{read_event, tickets};
+use crate::columns;
 use crate::read::{ActiveHold, EventPage, EventShape, EventSnapshot, EventSummary, JournalRow, SeatSnapshot};
 
 /// As far as a stream can go.
@@ -97,26 +99,30 @@ pub(super) fn event_snapshot(db: &Connection, id: EventId) -> Stored<Option<Even
         first(db, "SELECT seq FROM streams WHERE id = ?1", [id.as_bytes()], |row| Ok(row.get(0)?))?;
     let sql = format!("SELECT {AREA_COLUMNS} FROM areas WHERE event_key = ?1 ORDER BY position");
     let areas = all(db, &sql, [key], |row| Ok(codec::area(row, id)?.0))?;
+    let mut held = held_seats(db, key)?;
     let sql = format!(
-        "SELECT {SEAT_COLUMNS}, s.block, s.row, s.number, s.x, s.y, h.user_id
-         FROM seats s LEFT JOIN holds h ON h.id = s.hold_id WHERE s.key >= ?1 AND s.key < ?2
-         ORDER BY s.key"
+        "SELECT {SEAT_COLUMNS}, s.block, s.row, s.number, s.x, s.y, s.ordinal
+         FROM seats s WHERE s.key >= ?1 AND s.key < ?2 ORDER BY s.key"
     );
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query((codec::seat_key(key, 0), codec::seat_key(key + 1, 0)))?;
     let mut seats: Vec<SeatSnapshot> = Vec::with_capacity(row.seat_count as usize);
     while let Some(seat) = rows.next()? {
-        let block = row.blocks.get(seat.get::<_, usize>(6)?).ok_or(StoreError::Corrupt("a block"))?.id;
-        let name = codec::text(seat, 7)?;
+        let block = row.blocks.get(seat.get::<_, usize>(3)?).ok_or(StoreError::Corrupt("a block"))?.id;
+        let name = codec::text(seat, 4)?;
         // Neighbours share a row: one allocation serves all of them.
         let seat_row = match seats.last() {
             Some(last) if last.place.row.as_str() == name => last.place.row.clone(),
             _ => SeatRow::new(name).map_err(|_| StoreError::Corrupt("a row"))?,
         };
-        let (number, x, y) = (seat.get(8)?, seat.get(9)?, seat.get(10)?);
-        let (value, _) = codec::seat(seat)?;
+        let (number, x, y) = (seat.get(5)?, seat.get(6)?, seat.get(7)?);
+        let value = codec::seat(seat)?;
         let place = SeatPlace { block, row: seat_row, number, tier: value.tier, x, y };
-        seats.push(SeatSnapshot { place, state: value.state, user: codec::optional_user(seat, 11)? });
+        let (state, user) = match (value.state, held.remove(&seat.get(8)?)) {
+            (SeatState::Available, Some((held, user))) => (held, Some(user)),
+            (state, _) => (state, None),
+        };
+        seats.push(SeatSnapshot { place, state, user });
     }
     drop(rows);
     drop(statement);
@@ -124,22 +130,48 @@ pub(super) fn event_snapshot(db: &Connection, id: EventId) -> Stored<Option<Even
     Ok(Some(EventSnapshot { row, areas, seats, sequence: sequence.unwrap_or(0) }))
 }
 
+/// The seats of an event that are held, by ordinal, and who holds them.
+fn held_seats(db: &Connection, event_key: i64) -> Stored<FxHashMap<u32, (SeatState, UserId)>> {
+    let mut statement = db.prepare_cached(
+        "SELECT id, expires_at, user_id, seats FROM holds INDEXED BY holds_active
+         WHERE status = 0 AND event_key = ?1",
+    )?;
+    let mut rows = statement.query([event_key])?;
+    let mut held = FxHashMap::default();
+    while let Some(row) = rows.next()? {
+        let (hold, until) = (HoldId::from_uuid(codec::uuid(row, 0)?), codec::time(row, 1)?);
+        let user = codec::user(row, 2)?;
+        for seat in columns::held_seats(codec::text(row, 3)?)? {
+            held.insert(seat.ordinal, (SeatState::Held { hold, until }, user.clone()));
+        }
+    }
+    Ok(held)
+}
+
 pub(super) fn seat_states(
     db: &Connection,
     event: EventId,
     seats: &[SeatId],
 ) -> Stored<Vec<Option<SeatState>>> {
+    let transaction = db.unchecked_transaction()?;
     let sql = "SELECT key, seat_count FROM events WHERE id = ?1";
     let found = first(db, sql, [event.as_bytes()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?)))?;
     let Some((key, count)) = found else { return Ok(vec![None; seats.len()]) };
+    let held = held_seats(db, key)?;
     let sql = format!("SELECT {SEAT_COLUMNS} FROM seats s WHERE s.key = ?1");
-    let state = |seat: &SeatId| match seat.ordinal_in(event).filter(|ordinal| *ordinal < count) {
-        Some(ordinal) => {
-            first(db, &sql, [codec::seat_key(key, ordinal)], |row| Ok(codec::seat(row)?.0.state))
-        }
-        None => Ok(None),
+    let state = |seat: &SeatId| {
+        let Some(ordinal) = seat.ordinal_in(event).filter(|ordinal| *ordinal < count) else {
+            return Ok(None);
+        };
+        let stored = first(db, &sql, [codec::seat_key(key, ordinal)], |row| Ok(codec::seat(row)?.state))?;
+        Ok(match (stored, held.get(&ordinal)) {
+            (Some(SeatState::Available), Some((held, _))) => Some(*held),
+            (stored, _) => stored,
+        })
     };
-    seats.iter().map(state).collect()
+    let states = seats.iter().map(state).collect();
+    transaction.finish()?;
+    states
 }
 
 pub(super) fn shape(db: &Connection, event: EventId) -> Stored<Option<EventShape>> {
@@ -207,12 +239,21 @@ pub(super) fn journal(db: &Connection, stream: Stream, after: u64, limit: usize)
     })
 }
 
+/// From one event with active holds to the next, each by a look into the index, and in each to those that are due.
+const ACTIVE_HOLDS: &str = "WITH RECURSIVE selling (key) AS (
+         SELECT min(event_key) FROM holds INDEXED BY holds_active WHERE status = 0
+         UNION ALL
+         SELECT (SELECT min(event_key) FROM holds INDEXED BY holds_active WHERE status = 0 AND event_key > selling.key)
+         FROM selling WHERE selling.key IS NOT NULL
+     )
+     SELECT h.id, h.expires_at FROM selling CROSS JOIN holds h INDEXED BY holds_active
+         ON h.status = 0 AND h.event_key = selling.key AND h.expires_at <= ?1
+     ORDER BY h.expires_at LIMIT ?2";
+
 /// Holds that are active by their row and end at `until` or before.
 pub(super) fn active_holds(db: &Connection, until: Time, limit: usize) -> Stored<Vec<ActiveHold>> {
-    let sql =
-        "SELECT id, expires_at FROM holds WHERE status = 0 AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    all(db, sql, (until.millis(), limit), |row| {
+    all(db, ACTIVE_HOLDS, (until.millis(), limit), |row| {
         Ok(ActiveHold { id: HoldId::from_uuid(codec::uuid(row, 0)?), expires_at: codec::time(row, 1)? })
     })
 }

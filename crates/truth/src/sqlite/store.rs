@@ -5,14 +5,14 @@ use std::sync::Arc;
 use rowlock_core::booking::{Admits, Booking};
 use rowlock_core::hold::Hold;
 use rowlock_core::limits::IDEMPOTENCY_TTL_MILLIS;
-use rowlock_core::seat::SeatState;
+use rowlock_core::seat::{Seat, SeatState, SeatStatus};
 use rowlock_core::slice::{EventRow, Row, Slice};
 use rowlock_core::{EventId, Fact, IdSource, Request, SeatId, Stream, Time};
 use rusqlite::{Connection, OptionalExtension, Statement};
 use rustc_hash::FxHashMap;
 
 use super::codec::{self, StoreError, Stored};
-use super::load::EventCache;
+use super::load::{EventCache, Loader};
 use crate::columns;
 
 pub(super) struct Store<'c> {
@@ -29,17 +29,17 @@ pub(super) struct Store<'c> {
 /// Streams that the writer remembers at most.
 const MAX_CACHED_STREAMS: usize = 8192;
 
-const SET_SEAT: &str = "UPDATE seats SET status = ?1, version = version + 1, held_until = ?2, hold_id = ?3, \
-     ticket_id = ?4, room = ?7 WHERE key = ?5 AND version = ?6";
+const SET_SEAT: &str = "UPDATE seats SET status = ?1, version = version + 1, ticket_id = ?2, room = ?3 \
+     WHERE key = ?4 AND version = ?5";
 
-/// Bytes that the columns of a seat that change take together, with those of `room`: an id, a time, and a version.
-const ROOM: usize = 16 + 6 + 3;
+/// Bytes that the columns of a seat that change take together, with those of `room`: an id, and a version and more.
+const ROOM: usize = 16 + 9;
 
 impl<'c> Store<'c> {
     /// `compare: false` is for the test that shows what the version is good for.
     pub fn new(db: &'c Connection, compare: bool) -> Stored<Self> {
         let set_seat =
-            if compare { SET_SEAT.to_owned() } else { SET_SEAT.replace("version = ?6", "?6 >= 0") };
+            if compare { SET_SEAT.to_owned() } else { SET_SEAT.replace("version = ?5", "?5 >= 0") };
         Ok(Self {
             db,
             seat: db.prepare(&set_seat)?,
@@ -63,7 +63,8 @@ impl<'c> Store<'c> {
         self.streams.clear();
     }
 
-    pub fn write(&mut self, slice: &Slice, events: &mut EventCache, now: Time) -> Stored<()> {
+    pub fn write(&mut self, slice: &Slice, loader: &mut Loader, now: Time) -> Stored<()> {
+        let Loader { events, memory, .. } = loader;
         self.write_orgs(slice)?;
         for row in slice.changed_events() {
             self.write_event(row, events)?;
@@ -72,7 +73,10 @@ impl<'c> Store<'c> {
             self.write_sections(added, events)?;
         }
         for (id, row) in slice.changed_seats() {
-            self.write_seat(slice, id, row, events)?;
+            let key = events.seat_key(slice, id).ok_or(StoreError::Corrupt("the event of a seat"))?;
+            if memory.seats.must_write(key, row.value.state) {
+                self.write_seat(key, row)?;
+            }
         }
         self.write_areas(slice, events)?;
         // Holds that end make room in their carts before new ones come.
@@ -180,7 +184,7 @@ impl<'c> Store<'c> {
             "INSERT INTO seats (key, status, version, tier, block, row, number, x, y, room)
              VALUES (?1, 0, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?;
-        let room = room(0, 1, false, false);
+        let room = room(0, 1, false);
         let mut ordinal = added.first_ordinal;
         for section in &added.sections {
             let block = blocks.iter().position(|block| block.id == section.block);
@@ -195,24 +199,16 @@ impl<'c> Store<'c> {
         Ok(())
     }
 
-    fn write_seat(
-        &mut self,
-        slice: &Slice,
-        id: SeatId,
-        row: &Row<rowlock_core::seat::Seat>,
-        events: &EventCache,
-    ) -> Stored<()> {
-        let (event, ordinal) = seat_event(slice, id, events)?;
-        let (until, hold, ticket) = match &row.value.state {
-            SeatState::Held { hold, until } => (Some(until.millis()), Some(hold.as_bytes()), None),
-            SeatState::Sold { ticket } => (None, None, Some(ticket.as_bytes())),
-            SeatState::Available | SeatState::Blocked => (None, None, None),
+    fn write_seat(&mut self, key: i64, row: &Row<Seat>) -> Stored<()> {
+        let (status, ticket) = match &row.value.state {
+            SeatState::Sold { ticket } => (SeatStatus::Sold, Some(ticket.as_bytes())),
+            SeatState::Blocked => (SeatStatus::Blocked, None),
+            SeatState::Available | SeatState::Held { .. } => (SeatStatus::Available, None),
         };
-        let status = row.value.state.status() as u8;
+        let status = status as u8;
         let version = row.version.ok_or(StoreError::Corrupt("a seat"))?;
-        let room = room(status, version + 1, until.is_some(), hold.or(ticket).is_some());
-        let key = codec::seat_key(event, ordinal);
-        let changed = self.seat.execute((status, until, hold, ticket, key, version, room))?;
+        let room = room(status, version + 1, ticket.is_some());
+        let changed = self.seat.execute((status, ticket, room, key, version))?;
         self.one_row(changed, "seat")
     }
 
@@ -441,21 +437,13 @@ fn key_of(events: &EventCache, event: EventId) -> Stored<i64> {
 }
 
 /// What is left of [`ROOM`]. SQLite stores 0 and 1 in no byte, and other integers in as few as they need.
-fn room(status: u8, version: u64, has_time: bool, has_owner: bool) -> &'static [u8] {
+fn room(status: u8, version: u64, has_ticket: bool) -> &'static [u8] {
     let bytes = |number: u64| match number {
         0 | 1 => 0,
         2..0x80 => 1,
         0x80..0x8000 => 2,
         _ => 3,
     };
-    let taken =
-        bytes(status.into()) + bytes(version) + 6 * usize::from(has_time) + 16 * usize::from(has_owner);
+    let taken = bytes(status.into()) + bytes(version) + 16 * usize::from(has_ticket);
     &[0; ROOM][taken.min(ROOM)..]
-}
-
-/// The event key and ordinal of a seat in the slice.
-fn seat_event(slice: &Slice, id: SeatId, events: &EventCache) -> Stored<(i64, u32)> {
-    let event = slice.events().find(|event| id.ordinal_in(*event).is_some());
-    let event = event.ok_or(StoreError::Corrupt("the event of a seat"))?;
-    Ok((key_of(events, event)?, id.raw_ordinal()))
 }

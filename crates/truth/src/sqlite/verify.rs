@@ -33,12 +33,22 @@ const CHECKS: [(&str, Check); 10] = [
     ("idempotency records", records::records),
 ];
 
+/// Whose rows they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowsOf {
+    /// A seat's row does not say who holds it.
+    Embedded,
+    /// It does, and must agree with the hold.
+    Postgres,
+}
+
 pub(super) fn verify(
     db: &Connection,
+    rows_of: RowsOf,
     progress: &(dyn Fn(&'static str, usize, usize) + Send + Sync),
 ) -> Stored<Report> {
     let transaction = db.unchecked_transaction()?;
-    let mut survey = Survey::default();
+    let mut survey = Survey { seats_say_who: rows_of == RowsOf::Postgres, ..Survey::default() };
     for (done, (name, check)) in CHECKS.iter().enumerate() {
         progress(name, done, CHECKS.len());
         // A damaged file must not keep the other checks from saying what they find.
@@ -58,12 +68,14 @@ type Place = (i64, u32);
 /// What has been read so far.
 #[derive(Default)]
 struct Survey {
+    /// Who holds a seat is in its row too.
+    seats_say_who: bool,
     findings: Findings,
     counted: Vec<(&'static str, u64)>,
     events: FxHashMap<i64, EventSeen>,
     holds: FxHashMap<HoldId, HoldSeen>,
     bookings: FxHashMap<BookingId, BookingSeen>,
-    /// Seats that active holds list and that were not yet seen to be held by them.
+    /// Seats that active holds list and that were not yet seen to be theirs.
     claims: FxHashMap<Place, Claim>,
     /// Seats of valid tickets that were not yet seen to be sold with them.
     tickets: FxHashMap<Place, TicketId>,

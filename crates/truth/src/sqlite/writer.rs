@@ -9,7 +9,7 @@ use std::thread;
 use parking_lot::Mutex;
 use rowlock_core::decide::Executed;
 use rowlock_core::{Fact, HoldId, OrgId, Refusal, Request, UserId, execute};
-use rusqlite::Connection;
+use rusqlite::{Connection, Statement};
 use tokio::sync::{oneshot, watch};
 
 use super::SqliteOptions;
@@ -149,7 +149,7 @@ fn run(
                 let _ = answer.send(session.sweep_records(limit).map_err(Failure::from));
             }
             Work::HoldsOfUser(UserHolds { org, user, after, limit }, answer) => {
-                let _ = answer.send(session.loader.carts.holds_of_user(org, &user, after, limit));
+                let _ = answer.send(session.loader.memory.carts.holds_of_user(org, &user, after, limit));
             }
             Work::Ping => ping(),
             Work::Close => return,
@@ -165,6 +165,11 @@ struct Session<'c> {
     loader: Loader<'c>,
     store: Store<'c>,
     ids: TimeOrderedIds,
+    /// A number that is another one when another connection has written, and what it was when memory was read. `None`: memory
+    /// is not to be trusted.
+    data_version: Statement<'c>,
+    remembered_at: Option<i64>,
+    compare: bool,
     load_before_lock: bool,
 }
 
@@ -177,12 +182,18 @@ impl<'c> Session<'c> {
         let (compare, load_before_lock) = (true, false);
         let _ = options;
         db.set_prepared_statement_cache_capacity(64);
+        let mut data_version = db.prepare("PRAGMA data_version")?;
+        // Before memory is read: who writes in between is noticed.
+        let remembered_at = Some(data_version.query_row([], |row| row.get(0))?);
         Ok(Self {
             db,
             clock,
             loader: Loader::new(db)?,
             store: Store::new(db, compare)?,
             ids: TimeOrderedIds::default(),
+            data_version,
+            remembered_at,
+            compare,
             load_before_lock,
         })
     }
@@ -238,11 +249,9 @@ impl<'c> Session<'c> {
         }
         self.loader.events.clear();
         self.store.forget();
-        // A COMMIT that reports an error may have happened all the same: then memory must be read again.
-        if error.is_outage()
-            && let Err(error) = self.loader.reload_carts()
-        {
-            tracing::error!(%error, "the carts could not be read again");
+        // A COMMIT that reports an error may have happened all the same, and a panic may have left memory half changed.
+        if error.is_outage() || matches!(error, AttemptError::Panic(_)) {
+            self.remembered_at = None;
         }
         Err(error)
     }
@@ -250,6 +259,9 @@ impl<'c> Session<'c> {
     fn transaction(&mut self, batch: &[Request]) -> Stored<Results> {
         let stale = if self.load_before_lock { Some(self.stale_slice(batch)?) } else { None };
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        if self.look_around()? && stale.is_some() {
+            return Err(StoreError::Stale("file"));
+        }
         let now = self.clock.now();
         let mut slice = match stale {
             Some(slice) => slice,
@@ -266,14 +278,29 @@ impl<'c> Session<'c> {
         let sequences = if facts.is_empty() && slice.fresh_records().next().is_none() {
             Vec::new()
         } else {
-            self.store.write(&slice, &mut self.loader.events, now)?;
+            self.store.write(&slice, &mut self.loader, now)?;
             self.store.append(&facts, now, &mut self.ids)?
         };
         self.db.prepare_cached("COMMIT")?.execute([])?;
         self.loader.follow(&slice);
         self.store.trim();
-        self.loader.events.trim();
         Ok(answers(executed, sequences))
+    }
+
+    /// Whether another connection has written to the file since memory was read; then it is read again. The folder is locked, so
+    /// this is for whoever gets around that, and costs a batch next to nothing.
+    fn look_around(&mut self) -> Stored<bool> {
+        let version = Some(self.data_version.query_row([], |row| row.get(0))?);
+        if version == self.remembered_at || (self.remembered_at.is_some() && !self.compare) {
+            return Ok(false);
+        }
+        if self.remembered_at.is_some() {
+            tracing::warn!("somebody else has written to the data: reading the active holds again");
+        }
+        self.store.forget();
+        self.loader.remember()?;
+        self.remembered_at = version;
+        Ok(true)
     }
 
     /// For the test that shows what the lock and the version are good for: what is read here is old when it is used.

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use rowlock_core::seat::SeatState;
 use rowlock_core::slice::Slice;
 use rowlock_core::{EventId, Request, SeatId, Time};
 
 use super::{Loader, Stored, codec};
 use crate::demand;
 
-/// Those that nobody holds come first: to take over from a hold past its time costs more rows.
-const FREE_SEATS: &str = "SELECT key FROM seats
-     WHERE event_key = ?1 AND block = ?2 AND (status = 0 OR (status = 1 AND held_until <= ?3))
-     ORDER BY status, key LIMIT ?4";
+const UNSOLD_SEATS: &str =
+    "SELECT key FROM seats WHERE event_key = ?1 AND block = ?2 AND status = 0 ORDER BY key";
 
 impl Loader<'_> {
     /// As many seats that can be had as the commands of the batch can want together.
@@ -21,15 +20,38 @@ impl Loader<'_> {
             let blocks = &self.events.rows[&wanted.event].1.blocks;
             let Some(position) = blocks.iter().position(|block| block.id == wanted.block) else { continue };
             slice.load_block(wanted.event, wanted.block);
-            let mut free: Vec<SeatId> = Vec::new();
-            let mut statement = self.cached(FREE_SEATS)?;
-            let mut rows = statement.query((key, position, now.millis(), wanted.seats))?;
-            while let Some(row) = rows.next()? {
-                free.push(SeatId::of(wanted.event, codec::ordinal(row.get(0)?)));
-            }
+            let free = self.free_seats(wanted.event, (key, position), wanted.seats as usize, now)?;
             self.load_seats(slice, wanted.event, &free, now)?;
         }
         Ok(())
+    }
+
+    /// Those that nobody holds come first: to take over from a hold past its time costs more rows.
+    fn free_seats(
+        &self,
+        event: EventId,
+        block: (i64, usize),
+        wanted: usize,
+        now: Time,
+    ) -> Stored<Vec<SeatId>> {
+        let (mut free, mut due) = (Vec::new(), Vec::new());
+        let mut statement = self.cached(UNSOLD_SEATS)?;
+        let mut rows = statement.query(block)?;
+        while free.len() < wanted
+            && let Some(row) = rows.next()?
+        {
+            let key = row.get(0)?;
+            let seat = SeatId::of(event, codec::ordinal(key));
+            match self.memory.seats.state_of_available(key) {
+                SeatState::Held { until, .. } if until > now => {}
+                SeatState::Held { .. } if due.len() < wanted => due.push(seat),
+                SeatState::Held { .. } => {}
+                _ => free.push(seat),
+            }
+        }
+        free.extend(due);
+        free.truncate(wanted);
+        Ok(free)
     }
 
     /// Where the seats are that the batch may take or has in its carts. After all rows are loaded: whether a seat can be

@@ -133,7 +133,12 @@ fn seat(db: &Connection, row: &Row, place: Place, survey: &mut Survey) -> Stored
     match SeatStatus::ALL.get(status) {
         Some(SeatStatus::Held) => held(row, place, survey),
         Some(SeatStatus::Sold) => sold(db, row, place, survey),
-        Some(SeatStatus::Available) => Ok(()),
+        Some(SeatStatus::Available) => {
+            if !survey.seats_say_who {
+                survey.claims.remove(&place);
+            }
+            Ok(())
+        }
         Some(SeatStatus::Blocked) => {
             survey.blocked.insert(place);
             Ok(())
@@ -149,6 +154,11 @@ fn seat(db: &Connection, row: &Row, place: Place, survey: &mut Survey) -> Stored
 fn held(row: &Row, place: Place, survey: &mut Survey) -> Stored<()> {
     let (until, hold) = (codec::optional_time(row, 3)?, codec::optional_uuid(row, 4)?);
     let hold = hold.map(HoldId::from_uuid);
+    if !survey.seats_say_who {
+        let what = format!("seat {} is held by its row, where nobody looks for it", survey.seat_name(place));
+        survey.violation(Promise::S, "held seats", what);
+        return Ok(());
+    }
     let claim = survey.claims.get(&place).filter(|claim| Some(claim.hold) == hold).copied();
     let fault = match (claim, hold.and_then(|hold| survey.holds.get(&hold))) {
         (Some(claim), _) => {
