@@ -56,14 +56,15 @@ impl Shared {
         })
     }
 
-    /// Carries out a command of a caller.
-    pub async fn execute(
+    /// Carries out a command of a caller. The request is made before there is a future, which then need not carry the command.
+    pub fn execute(
         &self,
         caller: &Caller,
         command: Command,
         idempotency: Option<IdempotencyKey>,
-    ) -> Result<Reply, Problem> {
-        Ok(self.engine.execute(caller.request(command, idempotency)).await?)
+    ) -> impl Future<Output = Result<Box<Reply>, Problem>> {
+        let reply = self.engine.execute(caller.request(command, idempotency));
+        async { Ok(reply.await?) }
     }
 }
 

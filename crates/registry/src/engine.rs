@@ -224,13 +224,18 @@ impl Engine {
     }
 
     /// Carries out a command, durably, or says why not.
-    pub fn execute<R: Into<Box<Request>>>(&self, request: R) -> impl Future<Output = Result<Reply, Failure>> {
+    ///
+    /// The reply is boxed because it is handed on several times on its way, and the hold in it is large.
+    pub fn execute<R: Into<Box<Request>>>(
+        &self,
+        request: R,
+    ) -> impl Future<Output = Result<Box<Reply>, Failure>> {
         self.carry_out(request.into())
     }
 
     /// The request is boxed because all that wait here carry it, and the larger they are, the less of them is in the
     /// processor's cache when their answer comes.
-    async fn carry_out(&self, request: Box<Request>) -> Result<Reply, Failure> {
+    async fn carry_out(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
         let is_hold = matches!(request.command, Command::Hold(_) | Command::Book { .. });
         if is_hold {
             self.inner.metrics.attempts.increment(1);
@@ -255,7 +260,7 @@ impl Engine {
         result
     }
 
-    async fn claim_and_submit(&self, request: Box<Request>) -> Result<Reply, Failure> {
+    async fn claim_and_submit(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
         let lane = self.lane(&request.command);
         let Some(claims) = &self.inner.claims else { return lane.submit(request, None).await };
         let request = if claims.can_be_made_together(&request.command) {

@@ -14,7 +14,7 @@ use rowlock_truth::read::ActiveHold;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Failure, Reply};
+use crate::engine::{Engine, Failure};
 
 /// Holds that one run of the reaper ends at most, so that buyers share the lane.
 pub const REAPER_BATCH: usize = 256;
@@ -170,12 +170,13 @@ async fn end_all(engine: &Engine, due: Vec<Entry>) -> Vec<Entry> {
                     None
                 }
                 // The truth's clock decides, and it may say that there is some time left.
-                Ok(Reply { outcome: Outcome::Hold(found), .. })
-                    if found.hold.status == HoldStatus::Active =>
-                {
-                    Some((found.hold.expires_at, found.hold.id))
-                }
-                Ok(_) | Err(Failure::Refused(_) | Failure::Stopping) => None,
+                Ok(reply) => match &reply.outcome {
+                    Outcome::Hold(found) if found.hold.status == HoldStatus::Active => {
+                        Some((found.hold.expires_at, found.hold.id))
+                    }
+                    _ => None,
+                },
+                Err(Failure::Refused(_) | Failure::Stopping) => None,
             }
         });
     }

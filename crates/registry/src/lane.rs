@@ -35,7 +35,7 @@ const MAX_UNDER_WAY: usize = 2;
 /// Claims that are made with one message at most, so that no message takes Redis long.
 const MAX_CLAIMED_TOGETHER: usize = 128;
 
-type Answer = Result<Reply, Failure>;
+type Answer = Result<Box<Reply>, Failure>;
 
 struct Job {
     /// Boxed, because a queue of large values is a large queue, and every hop copies them.
@@ -322,7 +322,7 @@ fn settle(batch: Batch, committal: &dyn Committal, metrics: &Metrics) {
             claim.keep();
         }
         let reply = result
-            .map(|committed| Reply { outcome: committed.outcome, replayed: committed.replayed })
+            .map(|committed| Box::new(Reply { outcome: committed.outcome, replayed: committed.replayed }))
             .map_err(Failure::from);
         // A client that has gone away does not read its answer; the command stands all the same.
         let _ = answer.send(Ok(reply));

@@ -412,8 +412,8 @@ async fn expire_due(engine: &Engine, truth: &EventSnapshot) -> usize {
         })
     });
     // Somebody else may have ended it since it was read: the reaper of another node, or a buyer who wants the seats.
-    let is_ended_here = |reply: &Result<Reply, Failure>| matches!(reply, Ok(Reply { outcome: Outcome::Hold(held), .. }) if held.changed);
-    futures::future::join_all(ended).await.iter().filter(|reply| is_ended_here(reply)).count()
+    let is_ended_here = |reply: &Reply| matches!(&reply.outcome, Outcome::Hold(held) if held.changed);
+    futures::future::join_all(ended).await.iter().flatten().filter(|reply| is_ended_here(reply)).count()
 }
 
 /// Reconciles many events, some at a time: reading the truth, comparing and writing Redis go on side by side.

@@ -16,7 +16,7 @@ use support::{House, eventually, hold_of, no_sweep};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-type Pending = Vec<JoinHandle<Result<Reply, Failure>>>;
+type Pending = Vec<JoinHandle<Result<Box<Reply>, Failure>>>;
 
 fn send(house: &House, requests: impl IntoIterator<Item = Request>) -> Pending {
     let send = |request| {
@@ -26,7 +26,7 @@ fn send(house: &House, requests: impl IntoIterator<Item = Request>) -> Pending {
     requests.into_iter().map(send).collect()
 }
 
-async fn answers(pending: Pending) -> Vec<Result<Reply, Failure>> {
+async fn answers(pending: Pending) -> Vec<Result<Box<Reply>, Failure>> {
     join_all(pending).await.into_iter().map(|answer| answer.expect("no panic")).collect()
 }
 

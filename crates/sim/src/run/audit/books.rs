@@ -20,10 +20,11 @@ pub enum Said {
 }
 
 impl Said {
-    pub fn of(answer: Result<Reply, Failure>) -> (Self, bool) {
+    pub fn of(answer: Result<Box<Reply>, Failure>) -> (Self, bool) {
         match answer {
-            Ok(Reply { outcome, replayed }) => {
-                let said = match outcome {
+            Ok(reply) => {
+                let replayed = reply.replayed;
+                let said = match reply.outcome {
                     Outcome::Hold(outcome) => Said::Held(outcome),
                     Outcome::Booking(outcome) => Said::Booked(outcome),
                     Outcome::Blocking(outcome) => Said::Marked(outcome),
