@@ -70,6 +70,11 @@ impl Policy {
         Ok(())
     }
 
+    /// Whether there is no time at which it does not sell.
+    pub fn sells_always(&self) -> bool {
+        self.sales_open_at.is_none() && self.sales_close_at.is_none()
+    }
+
     pub fn sells_at(&self, now: Time) -> bool {
         self.sales_open_at.is_none_or(|open| open <= now)
             && self.sales_close_at.is_none_or(|close| now < close)

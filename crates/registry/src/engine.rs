@@ -1,5 +1,6 @@
 //! The one write path: refuse early, queue in the lane, commit, apply, answer.
 
+use std::cell::LazyCell;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
@@ -286,19 +287,19 @@ impl Engine {
         if live.org() != request.org {
             return None;
         }
-        let now = self.now();
-        let margin = self.inner.options.refusal_margin.as_millis() as i64;
         let event = live.read();
+        // Read only where it matters: seats that are free or sold are so at any time.
+        let now = LazyCell::new(|| self.now());
+        let margin = self.inner.options.refusal_margin.as_millis() as i64;
         let surely_taken = |seat: &&SeatId| {
             event
                 .ordinal(**seat)
-                .is_some_and(|ordinal| event.surely_taken(ordinal, &places.user, now, margin))
+                .is_some_and(|ordinal| event.surely_taken(ordinal, &places.user, || *now, margin))
         };
         let seats: Vec<SeatId> = places.seats.iter().filter(surely_taken).copied().collect();
-        if seats.is_empty() || !event.event().policy.sells_at(now) {
-            return None;
-        }
-        Some(Refusal::SeatsTaken { seats })
+        let policy = &event.event().policy;
+        let is_on_sale = || policy.sells_always() || policy.sells_at(*now);
+        (!seats.is_empty() && is_on_sale()).then_some(Refusal::SeatsTaken { seats })
     }
 
     /// The event as this process sees it, loaded if need be. Another org's event does not exist.

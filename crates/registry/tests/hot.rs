@@ -83,15 +83,15 @@ async fn surely_taken_means_taken_for_this_user_and_for_longer_than_the_margin()
         let event = live.read();
         let (now, end) = (hold.created_at, hold.expires_at);
         let margin = end.millis_since(now);
-        assert!(event.surely_taken(0, &bob, now, margin - 1));
-        assert!(!event.surely_taken(0, &bob, now, margin), "it could end within the margin");
-        assert!(!event.surely_taken(0, &bob, end, 0), "it is over");
-        assert!(!event.surely_taken(0, &ann, now, 0), "it is hers");
-        assert!(!event.surely_taken(0, &bob, now, i64::MAX), "no margin is too large to add");
-        assert!(event.surely_taken(2, &ann, end, i64::MAX), "sold is sold");
-        assert!(event.surely_taken(2, &bob, Time::from_millis(0), 0), "also to its owner");
-        assert!(!event.surely_taken(3, &bob, now, 0), "what is blocked the truth must say");
-        assert!(!event.surely_taken(4, &bob, now, 0), "what is free can be had");
+        assert!(event.surely_taken(0, &bob, || now, margin - 1));
+        assert!(!event.surely_taken(0, &bob, || now, margin), "it could end within the margin");
+        assert!(!event.surely_taken(0, &bob, || end, 0), "it is over");
+        assert!(!event.surely_taken(0, &ann, || now, 0), "it is hers");
+        assert!(!event.surely_taken(0, &bob, || now, i64::MAX), "no margin is too large to add");
+        assert!(event.surely_taken(2, &ann, || end, i64::MAX), "sold is sold");
+        assert!(event.surely_taken(2, &bob, || Time::from_millis(0), 0), "also to its owner");
+        assert!(!event.surely_taken(3, &bob, || now, 0), "what is blocked the truth must say");
+        assert!(!event.surely_taken(4, &bob, || now, 0), "what is free can be had");
     }
     house.close().await;
 }

@@ -192,13 +192,19 @@ impl HotEvent {
 
     /// Whether this process knows that `user` can't have the seat, and that asking the truth would not change that
     /// within `margin_millis`.
-    pub fn surely_taken(&self, ordinal: u32, user: &UserId, now: Time, margin_millis: i64) -> bool {
+    pub fn surely_taken(
+        &self,
+        ordinal: u32,
+        user: &UserId,
+        now: impl FnOnce() -> Time,
+        margin_millis: i64,
+    ) -> bool {
         let i = ordinal as usize;
         match self.status[i] {
             SeatStatus::Available | SeatStatus::Blocked => false,
             SeatStatus::Sold => true,
             SeatStatus::Held => {
-                self.until[i] > now.millis().saturating_add(margin_millis)
+                self.until[i] > now().millis().saturating_add(margin_millis)
                     && self.owner[i] != owner_digest(user)
             }
         }

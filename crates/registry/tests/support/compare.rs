@@ -62,9 +62,12 @@ fn assert_owners(hot: &rowlock_registry::HotEvent, stored: &EventSnapshot) {
             SeatState::Held { until, .. } => {
                 let owner = seat.user.as_ref().expect("a held seat has a user");
                 assert_eq!(view.held_until, Some(until), "seat {i}");
-                assert!(!hot.surely_taken(ordinal, owner, always, 0), "seat {i} is its owner's");
-                assert!(hot.surely_taken(ordinal, &stranger, until.plus_millis(-1), 0), "seat {i} is held");
-                assert!(!hot.surely_taken(ordinal, &stranger, until, 0), "seat {i} is held until then");
+                assert!(!hot.surely_taken(ordinal, owner, || always, 0), "seat {i} is its owner's");
+                assert!(
+                    hot.surely_taken(ordinal, &stranger, || until.plus_millis(-1), 0),
+                    "seat {i} is held"
+                );
+                assert!(!hot.surely_taken(ordinal, &stranger, || until, 0), "seat {i} is held until then");
             }
             _ => assert_eq!(view.held_until, None, "seat {i}"),
         }
