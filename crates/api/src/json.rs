@@ -17,7 +17,7 @@ use crate::list::Object;
 pub fn read<T: DeserializeOwned>(body: &[u8], max_depth: usize) -> Result<T, Problem> {
     // Looked at once as a whole, and not again string by string.
     let read = match std::str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
+        Ok(text) => rowlock_json::read_plain(text).or_else(|_| serde_json::from_str(text)),
         Err(_) => serde_json::from_slice(body),
     };
     read.map(|Object(value)| value).map_err(|error| {

@@ -23,13 +23,15 @@ const fn is_odd(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Looks at eight bytes at a time, at some of them perhaps twice.
+/// Looks at many bytes at a time, at some of them perhaps twice.
 #[inline]
 fn is_plain(text: &[u8]) -> bool {
     if let Some(last) = text.last_chunk() {
-        let (words, _) = text.as_chunks();
-        let last = odd_bits(u64::from_le_bytes(*last));
-        return words.iter().fold(last, |odd, word| odd | odd_bits(u64::from_le_bytes(*word))) == 0;
+        let (chunks, _) = text.as_chunks();
+        return chunks.iter().fold(odd_bytes(last), |odd, chunk| odd | odd_bytes(chunk)) == 0;
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        return odd_bits(u64::from_le_bytes(*first)) | odd_bits(u64::from_le_bytes(*last)) == 0;
     }
     match (text.first_chunk(), text.last_chunk()) {
         (Some(first), Some(last)) => {
@@ -38,6 +40,26 @@ fn is_plain(text: &[u8]) -> bool {
         }
         _ => !text.iter().any(|byte| is_odd(*byte)),
     }
+}
+
+/// How many bytes there are before the first that is odd.
+#[inline]
+pub fn plain_length(text: &[u8]) -> usize {
+    let (chunks, rest) = text.as_chunks();
+    for (i, chunk) in chunks.iter().enumerate() {
+        let odd = odd_bytes(chunk);
+        if odd != 0 {
+            return i * 16 + odd.trailing_zeros() as usize / 8;
+        }
+    }
+    let plain = rest.iter().position(|byte| is_odd(*byte)).unwrap_or(rest.len());
+    chunks.len() * 16 + plain
+}
+
+/// The bytes that are odd as 255, the others as 0. Written so that the compiler does all sixteen at once.
+#[inline]
+fn odd_bytes(chunk: &[u8; 16]) -> u128 {
+    u128::from_le_bytes(chunk.map(|byte| if is_odd(byte) { u8::MAX } else { 0 }))
 }
 
 /// The highest bit of at least one byte is set when something in them is odd, and none when nothing is.
@@ -102,6 +124,8 @@ mod tests {
                     let mut text = vec![b'~'; length];
                     text[at] = byte;
                     assert_eq!(is_plain(&text), !is_odd(byte), "{byte} at {at} of {length}");
+                    let plain = if is_odd(byte) { at } else { length };
+                    assert_eq!(plain_length(&text), plain, "{byte} at {at} of {length}");
                 }
             }
         }
