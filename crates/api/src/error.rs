@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
+use rowlock_core::limits::MAX_SEATS_PER_REQUEST;
 use rowlock_core::org::Scope;
 use rowlock_core::{Refusal, SeatId};
 use rowlock_registry::Failure;
@@ -25,6 +27,10 @@ pub struct Code {
     page: &'static str,
     pub status: u16,
     pub title: &'static str,
+    /// How its JSON begins, up to the detail.
+    begin: &'static str,
+    /// How it goes on behind the detail, up to the request id.
+    middle: &'static str,
 }
 
 impl Code {
@@ -42,6 +48,10 @@ macro_rules! codes {
                 page: concat!("/docs/errors/", $name),
                 status: $status,
                 title: $title,
+                begin: concat!(
+                    r#"{"type":"/docs/errors/"#, $name, r#"","title":""#, $title, r#"","status":"#, $status, r#","detail":"#
+                ),
+                middle: concat!(r#","code":""#, $name, r#"","request_id":"#),
             };)*
             /// All of them, in the order of the table.
             pub static ALL: &[&Code] = &[$(&$id),*];
@@ -107,8 +117,16 @@ struct Parts {
     detail: Cow<'static, str>,
     field: Option<Cow<'static, str>>,
     scope: Option<&'static str>,
-    conflicts: Vec<Conflict>,
+    conflicts: Conflicts,
     retry_after: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum Conflicts {
+    None,
+    /// By far the most: they are kept as they come.
+    Seats(Vec<SeatId>),
+    One(Box<Conflict>),
 }
 
 /// One of the things that stand in the way.
@@ -158,6 +176,7 @@ pub struct Conflict {
 }
 
 /// An error, as RFC 9457 writes it.
+// For the OpenAPI and for a test. `Problem::json` writes it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemView<'a> {
@@ -190,7 +209,14 @@ impl Problem {
     pub fn new(code: &'static Code, detail: impl Into<Cow<'static, str>>) -> Self {
         let retry_after = (code.status == 503).then_some(RETRY_AFTER_SECONDS);
         let detail = detail.into();
-        Self(Box::new(Parts { code, detail, field: None, scope: None, conflicts: Vec::new(), retry_after }))
+        Self(Box::new(Parts {
+            code,
+            detail,
+            field: None,
+            scope: None,
+            conflicts: Conflicts::None,
+            retry_after,
+        }))
     }
 
     /// A value that breaks a rule. `field` is where it is, as a client would write it.
@@ -227,14 +253,13 @@ impl Problem {
         &self.0.detail
     }
 
-    fn about_seats(mut self, seats: &[SeatId]) -> Self {
-        self.0.conflicts =
-            seats.iter().map(|seat| Conflict { seat_id: Some(seat.uuid()), ..Conflict::default() }).collect();
+    fn about_seats(mut self, seats: Vec<SeatId>) -> Self {
+        self.0.conflicts = Conflicts::Seats(seats);
         self
     }
 
     fn about(mut self, conflict: Conflict) -> Self {
-        self.0.conflicts.push(conflict);
+        self.0.conflicts = Conflicts::One(Box::new(conflict));
         self
     }
 
@@ -247,20 +272,8 @@ impl Problem {
 
     /// Makes a response the answer. Only the middleware does this: it knows the request id.
     pub fn write(&self, response: &mut Response, request_id: &str) {
-        let Parts { code, detail, field, scope, conflicts, retry_after } = &*self.0;
-        let view = ProblemView {
-            kind: code.page,
-            title: code.title,
-            status: code.status,
-            detail,
-            code: code.name,
-            request_id,
-            field: field.as_deref(),
-            scope: *scope,
-            conflicts,
-        };
-        let body = rowlock_json::to_string(&view, 384).expect("a problem is JSON");
-        *response.body_mut() = Body::from(body);
+        let Parts { code, retry_after, .. } = &*self.0;
+        *response.body_mut() = Body::from(self.json(request_id));
         *response.status_mut() = code.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -270,6 +283,43 @@ impl Problem {
         if code.status == 401 {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rowlock\""));
         }
+    }
+
+    /// A [`ProblemView`], put together by hand: when a sale is nearly over, most answers are problems, and most of each is the same.
+    fn json(&self, request_id: &str) -> String {
+        fn quote(before: &str, text: &str, json: &mut String) {
+            json.push_str(before);
+            rowlock_json::append(text, json).expect("a text is JSON");
+        }
+        let Parts { code, detail, field, scope, conflicts, retry_after: _ } = &*self.0;
+        let mut json = String::with_capacity(384);
+        quote(code.begin, detail, &mut json);
+        quote(code.middle, request_id, &mut json);
+        if let Some(field) = field {
+            quote(r#","field":"#, field, &mut json);
+        }
+        if let Some(scope) = scope {
+            quote(r#","scope":"#, scope, &mut json);
+        }
+        match conflicts {
+            Conflicts::Seats(seats) if !seats.is_empty() => {
+                let mut before = r#","conflicts":[{"seat_id":""#;
+                for seat in seats {
+                    json.push_str(before);
+                    json.push_str(seat.uuid().hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+                    before = r#""},{"seat_id":""#;
+                }
+                json.push_str(r#""}]"#);
+            }
+            Conflicts::One(conflict) => {
+                json.push_str(r#","conflicts":["#);
+                rowlock_json::append(conflict, &mut json).expect("a conflict is JSON");
+                json.push(']');
+            }
+            Conflicts::None | Conflicts::Seats(_) => {}
+        }
+        json.push('}');
+        json
     }
 
     /// The answer to a method that the route does not have. The router adds the `Allow` field on the way out.
@@ -307,15 +357,31 @@ impl From<Failure> for Problem {
     }
 }
 
+/// What the kernel says of so many taken seats. Nothing is said more often, so it is not formatted each time.
+static SEATS_TAKEN: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let taken = |count| Refusal::SeatsTaken { seats: vec![SeatId::from_uuid(Uuid::nil()); count] };
+    (0..=MAX_SEATS_PER_REQUEST).map(|count| taken(count).to_string()).collect()
+});
+
+fn detail(refusal: &Refusal) -> Cow<'static, str> {
+    if let Refusal::SeatsTaken { seats } = refusal
+        && let Some(known) = SEATS_TAKEN.get(seats.len())
+    {
+        return known.as_str().into();
+    }
+    // Room for nearly all of them, so that it does not grow word by word.
+    let mut detail = String::with_capacity(96);
+    let _ = write!(detail, "{refusal}");
+    detail.into()
+}
+
 /// The one table from refusals to codes. It matches all of them, so a new refusal does not compile without a line.
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         use code::*;
-        // Room for nearly all of them, so that it does not grow word by word.
-        let mut detail = String::with_capacity(96);
-        let _ = write!(detail, "{refusal}");
+        let detail = detail(&refusal);
         let new = |code: &'static Code| Self::new(code, detail);
-        match &refusal {
+        match refusal {
             Refusal::UnknownOrg { .. } => new(&UNKNOWN_ORG),
             Refusal::UnknownKey { .. } => new(&UNKNOWN_KEY),
             Refusal::UnknownEvent { .. } => new(&UNKNOWN_EVENT),
@@ -331,14 +397,14 @@ impl From<Refusal> for Problem {
             Refusal::SeatsBlocked { seats } => new(&SEATS_BLOCKED).about_seats(seats),
             Refusal::BlockFull { block, requested, left } => new(&BLOCK_FULL).about(Conflict {
                 block_id: Some(block.uuid()),
-                requested: Some(*requested),
-                left: Some(*left),
+                requested: Some(requested),
+                left: Some(left),
                 ..Conflict::default()
             }),
             Refusal::AreaFull { area, requested, left } => new(&AREA_FULL).about(Conflict {
                 area_id: Some(area.uuid()),
-                requested: Some(*requested),
-                left: Some(*left),
+                requested: Some(requested),
+                left: Some(left),
                 ..Conflict::default()
             }),
             Refusal::NotOwner => new(&NOT_OWNER),
@@ -347,11 +413,11 @@ impl From<Refusal> for Problem {
                 .about(Conflict { booking_id: Some(booking.uuid()), ..Conflict::default() }),
             Refusal::HoldReleased { .. } => new(&HOLD_RELEASED),
             Refusal::ExtensionExhausted { max_expires_at, .. } => new(&EXTENSION_EXHAUSTED)
-                .about(Conflict { max_expires_at: Some(Timestamp(*max_expires_at)), ..Conflict::default() }),
+                .about(Conflict { max_expires_at: Some(Timestamp(max_expires_at)), ..Conflict::default() }),
             Refusal::TooManySeats { limit, current, requested } => new(&TOO_MANY_SEATS).about(Conflict {
-                limit: Some(*limit),
-                current: Some(*current),
-                requested: Some(*requested),
+                limit: Some(limit),
+                current: Some(current),
+                requested: Some(requested),
                 ..Conflict::default()
             }),
             Refusal::SalesNotOpen { opens_at, closes_at } => new(&SALES_NOT_OPEN).about(Conflict {
@@ -363,8 +429,72 @@ impl From<Refusal> for Problem {
             Refusal::NameTaken { .. } => new(&NAME_TAKEN),
             Refusal::PlaceTaken { .. } => new(&PLACE_TAKEN),
             Refusal::EventFull { .. } => new(&EVENT_FULL),
-            Refusal::Invalid { field, rule } => Self::invalid(*field, rule),
+            Refusal::Invalid { field, rule } => Self::invalid(field, rule),
             Refusal::KeyReused => new(&IDEMPOTENCY_KEY_REUSED),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rowlock_core::EventId;
+
+    fn seat(ordinal: u32) -> SeatId {
+        SeatId::of(EventId::from_uuid(Uuid::from_u128(7)), ordinal)
+    }
+
+    /// As serde writes it.
+    fn view(problem: &Problem, request_id: &str) -> String {
+        let Parts { code, detail, field, scope, conflicts, retry_after: _ } = &*problem.0;
+        let conflicts = match conflicts {
+            Conflicts::None => Vec::new(),
+            Conflicts::Seats(seats) => {
+                let conflict = |seat: &SeatId| Conflict { seat_id: Some(seat.uuid()), ..Conflict::default() };
+                seats.iter().map(conflict).collect()
+            }
+            Conflicts::One(conflict) => vec![(**conflict).clone()],
+        };
+        let view = ProblemView {
+            kind: code.page,
+            title: code.title,
+            status: code.status,
+            detail,
+            code: code.name,
+            request_id,
+            field: field.as_deref(),
+            scope: *scope,
+            conflicts: &conflicts,
+        };
+        serde_json::to_string(&view).unwrap()
+    }
+
+    #[test]
+    fn a_problem_is_written_as_it_is_described() {
+        let of_each_code = code::ALL.iter().map(|code| Problem::new(code, "it \"says\" why"));
+        let seats = |count| Refusal::SeatsTaken { seats: (0..count).map(seat).collect() };
+        let others = [
+            seats(0).into(),
+            seats(1).into(),
+            seats(100).into(),
+            Refusal::UnknownSeats { seats: vec![seat(1)] }.into(),
+            Refusal::TooManySeats { limit: 6, current: 4, requested: 3 }.into(),
+            Refusal::NotOwner.into(),
+            Problem::invalid("seat_ids[\"0\"]", "must be something else"),
+            Problem::missing_scope(Scope::Hold),
+            Problem::rate_limited(3),
+        ];
+        for problem in of_each_code.chain(others) {
+            let id = "the-\"request\"\\";
+            assert_eq!(problem.json(id), view(&problem, id));
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_taken_seats_is_what_the_kernel_says() {
+        for count in [0, 1, 2, 100, 101] {
+            let refusal = Refusal::SeatsTaken { seats: (0..count).map(seat).collect() };
+            assert_eq!(detail(&refusal), refusal.to_string());
         }
     }
 }
