@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderValue};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use rowlock_core::IdempotencyKey;
 use rowlock_core::limits::MAX_IDEMPOTENCY_KEY_CHARS;
@@ -23,8 +22,6 @@ use crate::auth::Caller;
 use crate::error::{Problem, code};
 use crate::json;
 use crate::wire::FromText;
-
-pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 pub const fn bit(scope: Scope) -> u8 {
     1 << scope as u8
@@ -99,10 +96,14 @@ impl FromRequestParts<App> for Query {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        let Some(query) = parts.uri.query() else { return Ok(Self(Vec::new())) };
-        let pairs = form_urlencoded::parse(query.as_bytes());
-        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+        Ok(query(parts))
     }
+}
+
+fn query(head: &Parts) -> Query {
+    let Some(query) = head.uri.query() else { return Query(Vec::new()) };
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    Query(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
 }
 
 impl Query {
@@ -172,10 +173,8 @@ pub struct NoQuery;
 impl FromRequestParts<App> for NoQuery {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        if parts.uri.query().is_some() {
-            Query::from_request_parts(parts, app).await?.only(&[])?;
-        }
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        query(parts).only(&[])?;
         Ok(Self)
     }
 }
@@ -208,25 +207,121 @@ pub struct Posted<T> {
 impl<T: DeserializeOwned> FromRequest<App> for Posted<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        NoQuery::from_request_parts(&mut parts, app).await?;
-        let key = idempotency_key(&parts.headers)?;
-        let limit = app.limits.body_bytes;
-        if body.size_hint().lower() > limit as u64 {
-            return Err(too_large(limit));
+    /// The head is looked at before there is a future: a request that waits, for its body and then for its answer, need not carry it.
+    fn from_request(request: Request, app: &App) -> impl Future<Output = Result<Self, Problem>> {
+        let (head, body) = request.into_parts();
+        let head = Head::read(&head);
+        let (limit, max_depth) = (app.limits.body_bytes, app.limits.json_depth);
+        async move {
+            let Head { key, is_json } = head?;
+            if body.size_hint().lower() > limit as u64 {
+                return Err(too_large(limit));
+            }
+            let bytes = whole(body, limit).await?;
+            let idempotency = key.map(|key| key.with_body(&bytes));
+            let body = if bytes.is_empty() {
+                // What has only optional fields may be left out altogether.
+                let absent = serde_json::from_slice(b"{}");
+                absent.map_err(|_| Problem::new(&code::MALFORMED_JSON, "a JSON body is needed"))?
+            } else if is_json {
+                json::read(&bytes, max_depth)?
+            } else {
+                let detail = "the body must be application/json in UTF-8, without a Content-Encoding";
+                return Err(Problem::new(&code::UNSUPPORTED_MEDIA_TYPE, detail));
+            };
+            Ok(Self { body, idempotency })
         }
-        let bytes = whole(body, limit).await.map_err(|error| unreadable(&*error, limit))?;
-        let idempotency = key.map(|key| IdempotencyKey { key, fingerprint: fingerprint(&parts, &bytes) });
-        let body = if bytes.is_empty() {
-            // What has only optional fields may be left out altogether.
-            let absent = serde_json::from_slice(b"{}");
-            absent.map_err(|_| Problem::new(&code::MALFORMED_JSON, "a JSON body is needed"))?
-        } else {
-            check_media_type(&parts.headers)?;
-            json::read(&bytes, app.limits.json_depth)?
+    }
+}
+
+/// What the head of a POST says.
+struct Head {
+    key: Option<Box<BegunKey>>,
+    is_json: bool,
+}
+
+impl Head {
+    fn read(head: &Parts) -> Result<Self, Problem> {
+        query(head).only(&[])?;
+        let fields = Fields::find(&head.headers);
+        let key = fields.idempotency_key()?;
+        let key = key.map(|key| Box::new(BegunKey { key, fingerprint: begin_fingerprint(head) }));
+        Ok(Self { key, is_json: fields.is_json() })
+    }
+}
+
+/// The fields of a POST's head that matter here. Requests have few fields, so looking at each costs less than looking these up.
+#[derive(Default)]
+struct Fields<'h> {
+    content_type: Option<&'h HeaderValue>,
+    content_encoding: Option<&'h HeaderValue>,
+    key: Option<&'h HeaderValue>,
+    has_two_keys: bool,
+}
+
+impl<'h> Fields<'h> {
+    fn find(headers: &'h HeaderMap) -> Self {
+        let mut fields = Self::default();
+        for (name, value) in headers {
+            // Of what is given twice, the first counts.
+            match name.as_str() {
+                "content-type" => fields.content_type = fields.content_type.or(Some(value)),
+                "content-encoding" => fields.content_encoding = fields.content_encoding.or(Some(value)),
+                "idempotency-key" => fields.has_two_keys = fields.key.replace(value).is_some(),
+                _ => {}
+            }
+        }
+        fields
+    }
+
+    fn is_json(&self) -> bool {
+        let is_plain = self.content_encoding.is_none_or(|coding| coding == "identity");
+        // As nearly everybody writes it.
+        if is_plain && self.content_type.is_some_and(|given| given == "application/json") {
+            return true;
+        }
+        let given = self.content_type.and_then(|value| value.to_str().ok()).unwrap_or("");
+        let mut parts = given.split(';').map(str::trim);
+        let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+        let is_utf8 = |parameter: &str| {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
         };
-        Ok(Self { body, idempotency })
+        is_json && is_plain && parts.all(is_utf8)
+    }
+
+    /// The key as the IETF draft writes it, a quoted string, or bare.
+    fn idempotency_key(&self) -> Result<Option<Arc<str>>, Problem> {
+        const RULE: &str = "must have between 1 and 128 visible ASCII characters";
+        let Some(value) = self.key else { return Ok(None) };
+        if self.has_two_keys {
+            return Err(Problem::invalid("Idempotency-Key", "must not be given twice"));
+        }
+        let invalid = || Problem::invalid("Idempotency-Key", RULE);
+        let text = value.to_str().map_err(|_| invalid())?.trim();
+        let key: Cow<'_, str> = match text.strip_prefix('"') {
+            Some(rest) => unescape(rest.strip_suffix('"').ok_or_else(invalid)?).ok_or_else(invalid)?.into(),
+            None => text.into(),
+        };
+        let fits = (1..=MAX_IDEMPOTENCY_KEY_CHARS).contains(&key.len());
+        if !fits || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(invalid());
+        }
+        Ok(Some(Arc::from(key)))
+    }
+}
+
+/// An idempotency key whose request has not been read to its end.
+struct BegunKey {
+    key: Arc<str>,
+    fingerprint: Sha256,
+}
+
+impl BegunKey {
+    fn with_body(self, body: &[u8]) -> IdempotencyKey {
+        let digest = self.fingerprint.chain_update(body).finalize();
+        let fingerprint = *digest.first_chunk().expect("a digest has 32 bytes");
+        IdempotencyKey { key: self.key, fingerprint }
     }
 }
 
@@ -235,15 +330,16 @@ fn too_large(limit: usize) -> Problem {
 }
 
 /// A body to its end. Most come in one piece, which is taken as it is.
-async fn whole(body: Body, limit: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
-    let mut body = Limited::new(body, limit);
-    let Some(first) = body.frame().await.transpose()? else { return Ok(Bytes::new()) };
+async fn whole(mut body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let first = body.frame().await.transpose().map_err(|error| unreadable(&error, limit))?;
+    let Some(first) = first else { return Ok(Bytes::new()) };
     let first = first.into_data().unwrap_or_default();
+    let left = limit.checked_sub(first.len()).ok_or_else(|| too_large(limit))?;
     if body.is_end_stream() {
         return Ok(first);
     }
-    let rest = body.collect().await?.to_bytes();
-    Ok([first, rest].concat().into())
+    let rest = Limited::new(body, left).collect().await.map_err(|error| unreadable(&*error, limit))?;
+    Ok([first, rest.to_bytes()].concat().into())
 }
 
 fn unreadable(error: &(dyn Error + 'static), limit: usize) -> Problem {
@@ -252,48 +348,6 @@ fn unreadable(error: &(dyn Error + 'static), limit: usize) -> Problem {
         return too_large(limit);
     }
     Problem::new(&code::BODY_UNREADABLE, "the connection ended before the body did")
-}
-
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let given = headers.get(CONTENT_TYPE);
-    let is_plain = headers.get(CONTENT_ENCODING).is_none_or(|coding| coding == "identity");
-    // As nearly everybody writes it.
-    if is_plain && given.is_some_and(|given| given == "application/json") {
-        return Ok(());
-    }
-    let given = given.and_then(|value| value.to_str().ok()).unwrap_or("");
-    let mut parts = given.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
-    let is_utf8 = |parameter: &str| {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
-    };
-    if is_json && is_plain && parts.all(is_utf8) {
-        return Ok(());
-    }
-    let detail = "the body must be application/json in UTF-8, without a Content-Encoding";
-    Err(Problem::new(&code::UNSUPPORTED_MEDIA_TYPE, detail))
-}
-
-/// The key as the IETF draft writes it, a quoted string, or bare.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, Problem> {
-    const RULE: &str = "must have between 1 and 128 visible ASCII characters";
-    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(Problem::invalid("Idempotency-Key", "must not be given twice"));
-    }
-    let invalid = || Problem::invalid("Idempotency-Key", RULE);
-    let text = value.to_str().map_err(|_| invalid())?.trim();
-    let key: Cow<'_, str> = match text.strip_prefix('"') {
-        Some(rest) => unescape(rest.strip_suffix('"').ok_or_else(invalid)?).ok_or_else(invalid)?.into(),
-        None => text.into(),
-    };
-    let fits = (1..=MAX_IDEMPOTENCY_KEY_CHARS).contains(&key.len());
-    if !fits || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(invalid());
-    }
-    Ok(Some(Arc::from(key)))
 }
 
 /// The inside of a structured field's string, where `\` stands before `"` and `\`.
@@ -310,26 +364,24 @@ fn unescape(text: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Tells whether a repeated key comes with the same request.
-fn fingerprint(parts: &Parts, body: &[u8]) -> [u8; 16] {
-    let digest = Sha256::new()
-        .chain_update(parts.method.as_str())
+/// Tells whether a repeated key comes with the same request. The body follows.
+fn begin_fingerprint(head: &Parts) -> Sha256 {
+    Sha256::new()
+        .chain_update(head.method.as_str())
         .chain_update([0])
-        .chain_update(parts.uri.path())
+        .chain_update(head.uri.path())
         .chain_update([0])
-        .chain_update(body)
-        .finalize();
-    *digest.first_chunk().expect("a digest has 32 bytes")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::CONTENT_TYPE;
 
     fn key(text: &str) -> Option<String> {
         let mut headers = HeaderMap::new();
-        headers.insert(IDEMPOTENCY_KEY, http::HeaderValue::from_str(text).unwrap());
-        idempotency_key(&headers).ok().flatten().map(|key| key.to_string())
+        headers.insert("idempotency-key", HeaderValue::from_str(text).unwrap());
+        Fields::find(&headers).idempotency_key().ok().flatten().map(|key| key.to_string())
     }
 
     #[test]
@@ -346,7 +398,7 @@ mod tests {
     fn media(text: &'static str) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(text));
-        check_media_type(&headers).is_ok()
+        Fields::find(&headers).is_json()
     }
 
     #[test]

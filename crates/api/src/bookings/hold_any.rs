@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use rowlock_core::Command;
 
 use super::HoldAny;
 use super::hold_seats::hold;
@@ -36,5 +37,5 @@ pub async fn hold_any(
     posted: Posted<HoldAny>,
 ) -> Result<Response, Problem> {
     let places = posted.body.places(caller.user()?);
-    hold(&app, &caller, places, posted.idempotency).await
+    hold(&app, caller.request(Command::Hold(places), posted.idempotency)).await
 }

@@ -2,13 +2,11 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use rowlock_core::command::Places;
-use rowlock_core::{Command, IdempotencyKey, Outcome};
+use rowlock_core::{Command, Outcome, Request};
 
 use super::HoldSeats;
 use super::view::{HoldView, created_if, hold_response, mark_replayed};
 use crate::app::{App, unexpected};
-use crate::auth::Caller;
 use crate::error::Problem;
 use crate::extract::{Allowed, HOLD, Posted};
 
@@ -35,27 +33,28 @@ use crate::extract::{Allowed, HOLD, Posted};
         ])),
     ),
 )]
-pub async fn hold_seats(
+pub fn hold_seats(
     State(app): State<App>,
     Allowed(caller): Allowed<HOLD>,
     posted: Posted<HoldSeats>,
-) -> Response {
-    let held = async {
-        let places = posted.body.places(caller.user()?);
-        hold(&app, &caller, places, posted.idempotency).await
-    };
-    // Written here and not by the middleware: when a sale is nearly over, most answers are refusals.
-    held.await.unwrap_or_else(|problem| problem.render(&caller.request_id))
+) -> impl Future<Output = Response> {
+    // Before there is a future: what was posted need not wait for the answer as well.
+    let places = caller.user().map(|user| posted.body.places(user));
+    let request = places.map(|places| caller.request(Command::Hold(places), posted.idempotency));
+    let request_id = caller.request_id;
+    async move {
+        let held = match request {
+            Ok(request) => hold(&app, request).await,
+            Err(problem) => Err(problem),
+        };
+        // Written here and not by the middleware: when a sale is nearly over, most answers are refusals.
+        held.unwrap_or_else(|problem| problem.render(&request_id))
+    }
 }
 
 /// Holds, and answers with the hold: 201 when something was added to it.
-pub(super) async fn hold(
-    app: &App,
-    caller: &Caller,
-    places: Places,
-    idempotency: Option<IdempotencyKey>,
-) -> Result<Response, Problem> {
-    let reply = app.execute(caller, Command::Hold(places), idempotency).await?;
+pub(super) async fn hold(app: &App, request: Box<Request>) -> Result<Response, Problem> {
+    let reply = app.engine.execute(request).await?;
     let Outcome::Hold(held) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };
     let response = hold_response(app, created_if(held.changed), &held.hold, &held.elsewhere).await?;
     Ok(mark_replayed(response, reply.replayed))
