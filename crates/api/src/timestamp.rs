@@ -38,10 +38,20 @@ pub fn write(time: Time) -> Written {
     Written(text)
 }
 
+/// `00` to `99`: looking them up is quicker than dividing.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 #[inline(always)]
 fn two_digits(text: &mut [u8; 24], at: usize, number: u32) {
-    text[at] = b'0' + (number / 10) as u8;
-    text[at + 1] = b'0' + (number % 10) as u8;
+    [text[at], text[at + 1]] = PAIRS[number as usize];
 }
 
 /// Days since 1970-01-01 as a date of the Gregorian calendar, counting years from March so that leap days come last, and from
