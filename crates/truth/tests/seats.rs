@@ -2,8 +2,13 @@
 
 mod support;
 
-use rowlock_core::Command;
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rowlock_core::booking::Booking;
 use rowlock_core::seat::SeatState;
+use rowlock_core::{Command, HoldId, Outcome, Request};
 use rowlock_truth::conformance::stage::{Setup, Stage, booking_of, section};
 use support::Sqlite;
 
@@ -95,4 +100,68 @@ async fn holds_of_an_older_version_stand() {
     stage.booked(stage.confirm("ann", ann.id)).await;
     assert!(stage.map().await.starts_with("S....S."), "{}", stage.map().await);
     stage.assert_clean().await;
+}
+
+/// Holds and bookings of a while of doing this and that, in batches, with the store closed and opened again at times. What the
+/// writer remembers then is what is stored: it grants what the stored rows say is free, and refuses all else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_remembered_is_what_is_stored() {
+    for seed in 0..4 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let backend = Sqlite::new();
+        let mut stage = Stage::new(backend.truth(), Setup { rows: 2, ..Setup::default() }).await;
+        let seats = stage.map().await.len() as u32;
+        let mut holds: BTreeMap<HoldId, String> = BTreeMap::new();
+        let mut bookings: Vec<Booking> = Vec::new();
+        for _ in 0..60 {
+            if random.random_ratio(1, 15) {
+                stage.truth.close().await;
+                stage = Stage { truth: backend.truth(), ..stage };
+            }
+            let batch = (0..random.random_range(1..6))
+                .map(|_| something(&stage, &mut random, seats, &holds, &bookings))
+                .collect();
+            for committed in stage.truth.commit(batch).await.into_iter().flatten() {
+                match committed.outcome {
+                    Outcome::Hold(held) => drop(holds.insert(held.hold.id, held.hold.user.to_string())),
+                    Outcome::Booking(booked) => bookings.push(booked.booking),
+                    _ => {}
+                }
+            }
+        }
+        stage.assert_clean().await;
+        for (seat, state) in (0..seats).zip(stage.map().await.chars()) {
+            let granted = stage.one(stage.hold(&format!("late-{seat}"), &[seat])).await.is_ok();
+            assert_eq!(granted, state == '.', "seat {seat} is {state:?}, seed {seed}");
+        }
+        stage.assert_clean().await;
+    }
+}
+
+fn something(
+    stage: &Stage,
+    random: &mut StdRng,
+    seats: u32,
+    holds: &BTreeMap<HoldId, String>,
+    bookings: &[Booking],
+) -> Request {
+    let some = [random.random_range(0..seats), random.random_range(0..seats)];
+    let some = if some[0] == some[1] { &some[..1] } else { &some[..] };
+    let who = format!("user-{}", random.random_range(0..9));
+    let of_a_hold = holds.iter().nth(random.random_range(0..holds.len().max(1)));
+    let of_a_booking = bookings.get(random.random_range(0..bookings.len().max(1)));
+    match (random.random_range(0..10), of_a_hold, of_a_booking) {
+        (0, Some((hold, who)), _) => stage.release(who, *hold, &[]),
+        (1, Some((hold, who)), _) => stage.release(who, *hold, &some[..1]),
+        (2, Some((hold, who)), _) => stage.checkout(who, *hold),
+        (3, Some((hold, who)), _) => stage.confirm(who, *hold),
+        (4, _, Some(booking)) => stage.cancel(booking.id),
+        (5, ..) => stage.request(Command::BlockSeats { event: stage.event, seats: stage.seats(some) }),
+        (6, ..) => stage.request(Command::UnblockSeats { event: stage.event, seats: stage.seats(some) }),
+        (7, ..) => {
+            let places = stage.places(&who, some, &[]);
+            stage.request(Command::Book { places, payment_reference: None })
+        }
+        _ => stage.hold(&who, some),
+    }
 }

@@ -12,7 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Statement};
 use rustc_hash::FxHashMap;
 
 use super::codec::{self, StoreError, Stored};
-use super::load::{EventCache, Loader};
+use super::load::EventCache;
+use super::seats::Seats;
 use crate::columns;
 
 pub(super) struct Store<'c> {
@@ -32,8 +33,9 @@ const MAX_CACHED_STREAMS: usize = 8192;
 const SET_SEAT: &str = "UPDATE seats SET status = ?1, version = version + 1, ticket_id = ?2, room = ?3 \
      WHERE key = ?4 AND version = ?5";
 
-/// Bytes that the columns of a seat that change take together, with those of `room`: an id, and a version and more.
-const ROOM: usize = 16 + 9;
+/// Bytes that the columns of a seat that change take together, with those of `room`: an id and a version, and those of the time that
+/// was among them before holds alone said who holds a seat, so that rows from then keep their size too.
+const ROOM: usize = 16 + 3 + 6;
 
 impl<'c> Store<'c> {
     /// `compare: false` is for the test that shows what the version is good for.
@@ -63,8 +65,7 @@ impl<'c> Store<'c> {
         self.streams.clear();
     }
 
-    pub fn write(&mut self, slice: &Slice, loader: &mut Loader, now: Time) -> Stored<()> {
-        let Loader { events, memory, .. } = loader;
+    pub fn write(&mut self, slice: &Slice, events: &mut EventCache, seats: &Seats, now: Time) -> Stored<()> {
         self.write_orgs(slice)?;
         for row in slice.changed_events() {
             self.write_event(row, events)?;
@@ -74,7 +75,7 @@ impl<'c> Store<'c> {
         }
         for (id, row) in slice.changed_seats() {
             let key = events.seat_key(slice, id).ok_or(StoreError::Corrupt("the event of a seat"))?;
-            if memory.seats.must_write(key, row.value.state) {
+            if seats.must_write(key, row.value.state) {
                 self.write_seat(key, row)?;
             }
         }

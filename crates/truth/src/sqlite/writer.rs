@@ -249,8 +249,9 @@ impl<'c> Session<'c> {
         }
         self.loader.events.clear();
         self.store.forget();
-        // A COMMIT that reports an error may have happened all the same, and a panic may have left memory half changed.
-        if error.is_outage() || matches!(error, AttemptError::Panic(_)) {
+        // Rows may not be as they are remembered, a COMMIT that reports an error may have happened all the same, and a panic may
+        // have left memory half changed.
+        if error.is_stale() || error.is_outage() || matches!(error, AttemptError::Panic(_)) {
             self.remembered_at = None;
         }
         Err(error)
@@ -278,7 +279,7 @@ impl<'c> Session<'c> {
         let sequences = if facts.is_empty() && slice.fresh_records().next().is_none() {
             Vec::new()
         } else {
-            self.store.write(&slice, &mut self.loader, now)?;
+            self.store.write(&slice, &mut self.loader.events, &self.loader.memory.seats, now)?;
             self.store.append(&facts, now, &mut self.ids)?
         };
         self.db.prepare_cached("COMMIT")?.execute([])?;
@@ -306,6 +307,7 @@ impl<'c> Session<'c> {
     /// For the test that shows what the lock and the version are good for: what is read here is old when it is used.
     fn stale_slice(&mut self, batch: &[Request]) -> Stored<rowlock_core::Slice> {
         self.store.forget();
+        self.look_around()?;
         let slice = self.loader.slice(batch, self.clock.now())?;
         thread::sleep(std::time::Duration::from_millis(2));
         Ok(slice)
