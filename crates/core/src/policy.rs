@@ -123,4 +123,13 @@ mod tests {
         let open: Vec<bool> = [9, 10, 19, 20].map(|t| policy.sells_at(at(t))).to_vec();
         assert_eq!(open, [false, true, true, false]);
     }
+    #[test]
+    fn what_opens_or_closes_does_not_sell_always() {
+        let at = Some(Time::from_millis(10));
+        let window =
+            |sales_open_at, sales_close_at| Policy { sales_open_at, sales_close_at, ..Policy::default() };
+        let always =
+            [window(None, None), window(at, None), window(None, at)].map(|policy| policy.sells_always());
+        assert_eq!(always, [true, false, false]);
+    }
 }

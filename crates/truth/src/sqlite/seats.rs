@@ -69,7 +69,7 @@ impl SeatRow {
 }
 
 /// What a row says of a seat.
-fn stored(state: SeatState) -> SeatStatus {
+pub(super) fn stored(state: SeatState) -> SeatStatus {
     match state {
         SeatState::Available | SeatState::Held { .. } => SeatStatus::Available,
         SeatState::Sold { .. } => SeatStatus::Sold,

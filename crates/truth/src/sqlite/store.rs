@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rowlock_core::booking::{Admits, Booking};
 use rowlock_core::hold::Hold;
 use rowlock_core::limits::IDEMPOTENCY_TTL_MILLIS;
-use rowlock_core::seat::{Seat, SeatState, SeatStatus};
+use rowlock_core::seat::{Seat, SeatState};
 use rowlock_core::slice::{EventRow, Row, Slice};
 use rowlock_core::{EventId, Fact, IdSource, Request, SeatId, Stream, Time};
 use rusqlite::{Connection, OptionalExtension, Statement};
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::codec::{self, StoreError, Stored};
 use super::load::EventCache;
-use super::seats::Seats;
+use super::seats::{self, Seats};
 use crate::columns;
 
 pub(super) struct Store<'c> {
@@ -201,12 +201,11 @@ impl<'c> Store<'c> {
     }
 
     fn write_seat(&mut self, key: i64, row: &Row<Seat>) -> Stored<()> {
-        let (status, ticket) = match &row.value.state {
-            SeatState::Sold { ticket } => (SeatStatus::Sold, Some(ticket.as_bytes())),
-            SeatState::Blocked => (SeatStatus::Blocked, None),
-            SeatState::Available | SeatState::Held { .. } => (SeatStatus::Available, None),
+        let status = seats::stored(row.value.state) as u8;
+        let ticket = match &row.value.state {
+            SeatState::Sold { ticket } => Some(ticket.as_bytes()),
+            SeatState::Available | SeatState::Held { .. } | SeatState::Blocked => None,
         };
-        let status = status as u8;
         let version = row.version.ok_or(StoreError::Corrupt("a seat"))?;
         let room = room(status, version + 1, ticket.is_some());
         let changed = self.seat.execute((status, ticket, room, key, version))?;
