@@ -3,6 +3,7 @@
 //! One thread writes ([`writer`]), a few read ([`reader`]), one moves the log into the file ([`checkpoint`]). In WAL
 //! mode none of them waits for another, and every commit is synced before anybody hears of it.
 
+mod append;
 mod carts;
 mod checkpoint;
 mod codec;

@@ -36,11 +36,12 @@ impl From<Corrupt> for StoreError {
 
 impl StoreError {
     /// For an insert whose key was free when it was looked up: if it is not now, somebody else was quicker.
-    pub fn of_insert(error: rusqlite::Error, what: &'static str) -> Self {
+    pub fn of_insert(self, what: &'static str) -> Self {
         use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE};
+        let StoreError::Sqlite(error) = &self else { return self };
         match error.sqlite_error().map(|error| error.extended_code) {
             Some(SQLITE_CONSTRAINT_PRIMARYKEY | SQLITE_CONSTRAINT_UNIQUE) => StoreError::Stale(what),
-            _ => StoreError::Sqlite(error),
+            _ => self,
         }
     }
 

@@ -11,6 +11,7 @@ use rowlock_core::{EventId, Fact, IdSource, Request, SeatId, Stream, Time};
 use rusqlite::{Connection, OptionalExtension, Statement};
 use rustc_hash::FxHashMap;
 
+use super::append::Append;
 use super::codec::{self, StoreError, Stored};
 use super::load::EventCache;
 use super::seats::{self, Seats};
@@ -19,8 +20,8 @@ use crate::columns;
 pub(super) struct Store<'c> {
     db: &'c Connection,
     seat: Statement<'c>,
-    new_hold: Statement<'c>,
-    journal: Statement<'c>,
+    holds: Append<'c>,
+    journal: Append<'c>,
     sequence: Statement<'c>,
     /// Key and newest sequence of each stream. Only the writer appends, so its memory of them is exact.
     streams: FxHashMap<Stream, (i64, u64)>,
@@ -45,14 +46,17 @@ impl<'c> Store<'c> {
         Ok(Self {
             db,
             seat: db.prepare(&set_seat)?,
-            new_hold: db.prepare(
-                "INSERT INTO holds (id, event_key, user_id, cart_token, status, version, source, places, seats, areas,
-                     created_at, expires_at, max_expires_at, checkout_at, ended_at, booking_id)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            // What fails is rolled back with its batch, so SQLite need not be able to undo the statement alone: OR FAIL.
+            holds: Append::prepare(
+                db,
+                "INSERT OR FAIL INTO holds (id, event_key, user_id, cart_token, status, version, source, places, seats, areas,
+                     created_at, expires_at, max_expires_at, checkout_at, ended_at, booking_id)",
+                "(?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?,
-            journal: db.prepare(
-                "INSERT INTO journal (key, id, kind, at, actor, request_id, data)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            journal: Append::prepare(
+                db,
+                "INSERT OR FAIL INTO journal (key, id, kind, at, actor, request_id, data)",
+                "(?, ?, ?, ?, ?, ?, ?)",
             )?,
             sequence: db.prepare("UPDATE streams SET seq = ?2 WHERE key = ?1")?,
             streams: FxHashMap::default(),
@@ -90,9 +94,7 @@ impl<'c> Store<'c> {
         let mut fresh: Vec<&Hold> =
             slice.changed_holds().filter(|row| row.version.is_none()).map(|row| &row.value).collect();
         fresh.sort_unstable_by_key(|hold| hold.id);
-        for hold in fresh {
-            self.insert_hold(hold, events)?;
-        }
+        self.add_holds(&fresh, events)?;
         for row in slice.changed_bookings() {
             match row.version {
                 None => self.insert_booking(&row.value, events)?,
@@ -245,25 +247,24 @@ impl<'c> Store<'c> {
         Ok(())
     }
 
-    fn insert_hold(&mut self, hold: &Hold, events: &EventCache) -> Stored<()> {
-        self.new_hold.execute((
-            hold.id.as_bytes(),
-            key_of(events, hold.event)?,
-            hold.user.as_str(),
-            hold.cart.as_str(),
-            hold.status as u8,
-            hold.source as u8,
-            hold.places(),
-            columns::seats_json(hold),
-            columns::areas_json(hold),
-            hold.created_at.millis(),
-            hold.expires_at.millis(),
-            hold.max_expires_at.millis(),
-            hold.checkout_at.map(Time::millis),
-            hold.ended_at.map(Time::millis),
-            hold.booking.map(|booking| *booking.as_bytes()),
-        ))?;
-        Ok(())
+    fn add_holds(&mut self, holds: &[&Hold], events: &EventCache) -> Stored<()> {
+        self.holds.add(holds, |hold, values| {
+            values.push(hold.id.as_bytes())?;
+            values.push(key_of(events, hold.event)?)?;
+            values.push(hold.user.as_str())?;
+            values.push(hold.cart.as_str())?;
+            values.push(hold.status as u8)?;
+            values.push(hold.source as u8)?;
+            values.push(hold.places())?;
+            values.push(columns::seats_json(hold))?;
+            values.push(columns::areas_json(hold))?;
+            values.push(hold.created_at.millis())?;
+            values.push(hold.expires_at.millis())?;
+            values.push(hold.max_expires_at.millis())?;
+            values.push(hold.checkout_at.map(Time::millis))?;
+            values.push(hold.ended_at.map(Time::millis))?;
+            values.push(hold.booking.map(|booking| *booking.as_bytes()))
+        })
     }
 
     fn update_hold(&self, hold: &Hold, version: u64) -> Stored<()> {
@@ -366,6 +367,7 @@ impl<'c> Store<'c> {
         ids: &mut dyn IdSource,
     ) -> Stored<Vec<u64>> {
         let mut sequences = Vec::with_capacity(facts.len());
+        let mut rows = Vec::with_capacity(facts.len());
         let mut touched: Vec<Stream> = Vec::new();
         for (request, fact) in facts {
             let stream = fact.stream();
@@ -375,22 +377,20 @@ impl<'c> Store<'c> {
             }
             let entry = self.streams.get_mut(&stream).ok_or(StoreError::Corrupt("a stream"))?;
             entry.1 += 1;
-            let sequence = entry.1;
-            let data = rowlock_json::to_string(fact, 512).map_err(|_| StoreError::Corrupt("a fact"))?;
-            let actor = request.actor.to_string();
-            let id = ids.next(now);
-            let appended = self.journal.execute((
-                codec::journal_key(key, sequence),
-                id.as_bytes(),
-                fact.kind(),
-                now.millis(),
-                actor,
-                &*request.request_id,
-                data,
-            ));
-            appended.map_err(|error| StoreError::of_insert(error, "stream"))?;
-            sequences.push(sequence);
+            sequences.push(entry.1);
+            rows.push((codec::journal_key(key, entry.1), ids.next(now), *request, *fact));
         }
+        rows.sort_unstable_by_key(|(key, ..)| *key);
+        let appended = self.journal.add(&rows, |(key, id, request, fact), values| {
+            values.push(key)?;
+            values.push(id.as_bytes())?;
+            values.push(fact.kind())?;
+            values.push(now.millis())?;
+            values.push(request.actor.to_string())?;
+            values.push(&*request.request_id)?;
+            values.push(rowlock_json::to_string(fact, 512).map_err(|_| StoreError::Corrupt("a fact"))?)
+        });
+        appended.map_err(|error| error.of_insert("stream"))?;
         for stream in touched {
             let (key, sequence) = self.streams[&stream];
             let changed = self.sequence.execute((key, sequence))?;
