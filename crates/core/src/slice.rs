@@ -139,6 +139,15 @@ impl TakenPlace {
 
 /// Loading, for the truth.
 impl Slice {
+    /// An empty one with room for what so many commands usually name.
+    pub fn with_room(commands: usize) -> Self {
+        let mut slice = Self::default();
+        slice.seats.reserve(commands);
+        slice.holds.reserve(commands);
+        slice.carts.reserve(commands);
+        slice
+    }
+
     pub fn load_org(&mut self, org: Org) {
         self.orgs.insert(org.id, Row::loaded(org, 0));
     }

@@ -526,7 +526,7 @@ impl Engine {
 
     /// Takes in a fact that another node may have committed.
     pub(crate) fn learn(&self, event: EventId, sequence: u64, fact: &Fact) {
-        self.inner.tiers.hot.apply(event, sequence, fact);
+        self.inner.tiers.hot.apply(event, [(sequence, fact)]);
         self.inner.tiers.expiry.apply_foreign(fact);
     }
 
@@ -549,21 +549,30 @@ impl Committal for Tiers {
         live.read().believe(places)
     }
 
-    fn committed(&self, committed: &Committed) {
-        for (sequence, fact) in &committed.facts {
-            if let Stream::Event(event) = fact.stream() {
-                self.hot.apply(event, *sequence, fact);
+    fn committed(&self, batch: &[Result<Committed, rowlock_truth::Failure>]) {
+        let facts: Vec<(Stream, u64, &Fact)> = batch
+            .iter()
+            .flatten()
+            .flat_map(|committed| &committed.facts)
+            .map(|(sequence, fact)| (fact.stream(), *sequence, fact))
+            .collect();
+        // Those of one event at once: each of them would have to ask for the event, and nobody reads it meanwhile.
+        for of_stream in facts.chunk_by(|(one, ..), (other, ..)| one == other) {
+            if let [(Stream::Event(event), ..), ..] = of_stream {
+                self.hot.apply(*event, of_stream.iter().map(|(_, sequence, fact)| (*sequence, *fact)));
             }
-            self.expiry.apply(fact);
-            self.metrics.count(fact);
         }
-        // By the outcome and not by the fact: revoking again what is revoked has no fact, and must work as well.
-        if let Outcome::ApiKey(key) = &committed.outcome
-            && key.revoked_at.is_some()
-        {
-            let mut keys = self.keys.write();
-            keys.revoked.insert(key.id);
-            keys.known.remove(&key.id);
+        self.expiry.apply(facts.iter().map(|(.., fact)| *fact));
+        facts.iter().for_each(|(.., fact)| self.metrics.count(fact));
+        for committed in batch.iter().flatten() {
+            // By the outcome and not by the fact: revoking again what is revoked has no fact, and must work as well.
+            if let Outcome::ApiKey(key) = &committed.outcome
+                && key.revoked_at.is_some()
+            {
+                let mut keys = self.keys.write();
+                keys.revoked.insert(key.id);
+                keys.known.remove(&key.id);
+            }
         }
     }
 

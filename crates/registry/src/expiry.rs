@@ -53,45 +53,39 @@ impl Expiry {
         self.len() == 0
     }
 
-    /// Follows a fact that this node has committed.
-    pub fn apply(&self, fact: &Fact) {
-        self.follow(fact, 0);
+    /// Follows facts that this node has committed.
+    pub fn apply<'f>(&self, facts: impl IntoIterator<Item = &'f Fact>) {
+        self.follow(facts, 0);
     }
 
     /// Follows a fact that may be of another node.
     pub fn apply_foreign(&self, fact: &Fact) {
-        self.follow(fact, AFTER_OTHERS_MILLIS);
+        self.follow([fact], AFTER_OTHERS_MILLIS);
     }
 
-    fn follow(&self, fact: &Fact, delay: i64) {
-        match fact {
-            Fact::HoldCreated(hold) => self.add((hold.expires_at.plus_millis(delay), hold.id)),
-            Fact::HoldExtended(moved) => {
-                self.remove(&(moved.previous_expires_at, moved.hold));
-                self.add((moved.expires_at.plus_millis(delay), moved.hold));
-            }
-            Fact::HoldConfirmed(sold) => self.remove(&(sold.expires_at, sold.hold)),
-            Fact::HoldReleased(part) | Fact::HoldExpired(part) if part.ended => {
-                self.remove(&(part.expires_at, part.hold));
-            }
-            _ => {}
-        }
-    }
-
-    fn add(&self, entry: Entry) {
+    fn follow<'f>(&self, facts: impl IntoIterator<Item = &'f Fact>, delay: i64) {
         let mut set = self.set.lock();
-        let is_first = set.first().is_none_or(|first| entry < *first);
-        set.insert(entry);
-        if is_first {
+        let first = set.first().copied();
+        for fact in facts {
+            match fact {
+                Fact::HoldCreated(hold) => {
+                    set.insert((hold.expires_at.plus_millis(delay), hold.id));
+                }
+                Fact::HoldExtended(moved) => {
+                    remove(&mut set, moved.previous_expires_at, moved.hold);
+                    set.insert((moved.expires_at.plus_millis(delay), moved.hold));
+                }
+                Fact::HoldConfirmed(sold) => remove(&mut set, sold.expires_at, sold.hold),
+                Fact::HoldReleased(part) | Fact::HoldExpired(part) if part.ended => {
+                    remove(&mut set, part.expires_at, part.hold);
+                }
+                _ => {}
+            }
+        }
+        let is_earlier = |now: &Entry| first.is_none_or(|before| *now < before);
+        if set.first().is_some_and(is_earlier) {
             self.earlier.notify_one();
         }
-    }
-
-    /// Whoever added it: this node, or another, or both.
-    fn remove(&self, (at, hold): &Entry) {
-        let mut set = self.set.lock();
-        set.remove(&(*at, *hold));
-        set.remove(&(at.plus_millis(AFTER_OTHERS_MILLIS), *hold));
     }
 
     fn first(&self) -> Option<Time> {
@@ -109,6 +103,12 @@ impl Expiry {
         }
         due
     }
+}
+
+/// Whoever added it: this node, or another, or both.
+fn remove(set: &mut BTreeSet<Entry>, at: Time, hold: HoldId) {
+    set.remove(&(at, hold));
+    set.remove(&(at.plus_millis(AFTER_OTHERS_MILLIS), hold));
 }
 
 /// Runs until the engine stops.

@@ -63,9 +63,10 @@ pub trait Committal: Send + Sync + 'static {
     /// What this process believes of a request that is about to be committed, for a truth that goes by it.
     fn believe(&self, request: &Request) -> Option<Belief>;
 
-    fn committed(&self, committed: &Committed);
+    /// The facts of a batch, for this process.
+    fn committed(&self, batch: &[Result<Committed, rowlock_truth::Failure>]);
 
-    /// The facts of a whole batch, for those outside this process. Must not wait.
+    /// The same for those outside this process. Must not wait.
     fn publish(&self, batch: &mut [Result<Committed, rowlock_truth::Failure>]);
 }
 
@@ -312,9 +313,7 @@ fn settle(batch: Batch, committal: &dyn Committal, metrics: &Metrics) {
     metrics.commit_seconds.record(began.elapsed().as_secs_f64());
     assert_eq!(results.len(), waiting.len(), "the truth answers each request of a batch");
     // Facts first, answers second: who is told of a change can see it.
-    for committed in results.iter().flatten() {
-        committal.committed(committed);
-    }
+    committal.committed(&results);
     committal.publish(&mut results);
     for (result, (answer, claim)) in results.into_iter().zip(waiting) {
         // A recorded answer commits nothing that would confirm a claim: the seats may have been given back since.
@@ -366,7 +365,7 @@ mod tests {
             None
         }
 
-        fn committed(&self, _: &Committed) {}
+        fn committed(&self, _: &[Result<Committed, rowlock_truth::Failure>]) {}
 
         fn publish(&self, _: &mut [Result<Committed, rowlock_truth::Failure>]) {}
     }

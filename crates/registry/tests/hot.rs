@@ -98,7 +98,7 @@ async fn surely_taken_means_taken_for_this_user_and_for_longer_than_the_margin()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_of_free_seats_in_a_new_cart_is_believed() {
-    let house = House::new(Setup::default()).await;
+    let house = House::believing(Setup::default()).await;
     let (live, stage) = (house.live().await, &house.stage);
     let in_cart = |who: &str, cart: &str, seats: &[u32]| {
         let cart = CartToken::new(cart).unwrap();
@@ -157,7 +157,7 @@ async fn the_event_unused_for_longest_leaves_and_comes_back_current() {
     // Facts of the one that left are not kept, and it is loaded with them when it is wanted again.
     let committed = stages[1].one(stages[1].hold("ann", &[0])).await.expect("a hold");
     for (sequence, fact) in &committed.facts {
-        hot.apply(stages[1].event, *sequence, fact);
+        hot.apply(stages[1].event, [(*sequence, fact)]);
     }
     assert_eq!(hot.len(), 2);
     let back = get(1).await;
@@ -190,7 +190,7 @@ async fn large_events_take_the_room_of_many() {
     let more = grown.request(Command::CreateSeats { event: grown.event, sections });
     let committed = grown.one(more).await.expect("more seats");
     for (sequence, fact) in &committed.facts {
-        hot.apply(grown.event, *sequence, fact);
+        hot.apply(grown.event, [(*sequence, fact)]);
     }
     get(&small).await;
     assert_eq!(hot.ids(), [small.event], "beside the one that has grown there is no room for another");
@@ -280,7 +280,7 @@ async fn a_long_load_does_not_gather_facts_for_ever() {
     let facts = async {
         house.truth.loads.reached(1).await;
         for more in 1..=100_001 {
-            hot.apply(house.stage.event, stored.sequence + more, &fact);
+            hot.apply(house.stage.event, [(stored.sequence + more, &fact)]);
         }
         house.truth.loads.open();
     };

@@ -163,10 +163,11 @@ impl HotTier {
         let (snapshot, is_copy) = self.snapshot(id).await?;
         let mut hot = HotEvent::new(snapshot);
         if self.truth.is_shared() {
+            hot = hot.believing();
             let mut read = self.read_on(id, &mut hot).await;
             if read.is_err() && is_copy {
                 // The journal does not follow from what Redis had.
-                hot = HotEvent::new(self.truth.event(id).await.map_err(Some)?.ok_or(None)?);
+                hot = HotEvent::new(self.truth.event(id).await.map_err(Some)?.ok_or(None)?).believing();
                 read = self.read_on(id, &mut hot).await;
             }
             read?;
@@ -240,26 +241,29 @@ impl HotTier {
         slot.ready.get().map(Arc::clone)
     }
 
-    /// Takes in a committed fact of an event. Facts of events that nobody uses are not kept.
-    pub fn apply(&self, id: EventId, sequence: u64, fact: &Fact) {
+    /// Takes in committed facts of an event. Those of events that nobody uses are not kept.
+    pub fn apply<'f>(&self, id: EventId, facts: impl IntoIterator<Item = (u64, &'f Fact)>) {
         let Some(slot) = self.slots.read().get(&id).map(Arc::clone) else { return };
         let mut stage = slot.stage.lock();
         let staged = match &mut *stage {
-            Stage::Loading(facts) => {
-                facts.push((sequence, fact.clone()));
-                facts.len()
+            Stage::Loading(staged) => {
+                staged.extend(facts.into_iter().map(|(sequence, fact)| (sequence, fact.clone())));
+                staged.len()
             }
             Stage::Ready(event, early) => {
                 let mut hot = event.write();
-                if self.ignore_gaps {
-                    hot.forget_gap(sequence);
+                for (sequence, fact) in facts {
+                    if self.ignore_gaps {
+                        hot.forget_gap(sequence);
+                    }
+                    let is_next = early.is_empty() && hot.apply(sequence, fact);
+                    if !is_next && sequence > hot.sequence() {
+                        early.insert(sequence, fact.clone());
+                    }
                 }
-                if early.is_empty() && hot.apply(sequence, fact) {
-                    slot.weigh(&hot);
+                slot.weigh(&hot);
+                if early.is_empty() {
                     return;
-                }
-                if sequence > hot.sequence() {
-                    early.insert(sequence, fact.clone());
                 }
                 early.len()
             }
@@ -269,7 +273,7 @@ impl HotTier {
         let hopeless =
             !self.truth.is_shared() && matches!(&*stage, Stage::Ready(_, early) if !early.is_empty());
         if hopeless || is_wrong(&stage) || staged > MAX_STAGED {
-            tracing::warn!(event = %id, sequence, "the hot tier missed facts, loading the event again");
+            tracing::warn!(event = %id, "the hot tier missed facts, loading the event again");
             self.forget(id, &slot);
         }
     }

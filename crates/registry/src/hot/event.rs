@@ -12,7 +12,7 @@ use rowlock_core::event::Event;
 use rowlock_core::fact::{Fact, HoldPart, SectionsAdded};
 use rowlock_core::hold::{HeldArea, HeldSeat};
 use rowlock_core::seat::{SeatState, SeatStatus};
-use rowlock_core::{AreaId, BlockId, HoldId, SeatId, Time, UserId};
+use rowlock_core::{AreaId, BlockId, CartToken, HoldId, SeatId, Time, UserId};
 use rowlock_truth::Belief;
 use rowlock_truth::read::EventSnapshot;
 use rustc_hash::FxHasher;
@@ -69,7 +69,8 @@ pub struct HotEvent {
     counts: Counts,
     block_counts: Vec<Counts>,
     areas: Vec<AreaCounts>,
-    carts: Carts,
+    /// Only where holds are believed in before they are looked at.
+    carts: Option<Carts>,
     sequence: u64,
     /// Grows when the layout does, so that whoever caches a drawn map knows.
     layout_version: u64,
@@ -97,7 +98,7 @@ impl HotEvent {
             counts: Counts::default(),
             block_counts: vec![Counts::default(); snapshot.row.blocks.len()],
             areas: snapshot.areas,
-            carts: Carts::default(),
+            carts: None,
             sequence: snapshot.sequence,
             layout_version: snapshot.sequence,
         };
@@ -121,6 +122,11 @@ impl HotEvent {
         }
         event.layout = Arc::new(layout);
         event
+    }
+
+    /// The same, remembering what [`Self::believe`] needs.
+    pub fn believing(self) -> Self {
+        Self { carts: Some(Carts::default()), ..self }
     }
 
     pub fn event(&self) -> &Arc<Event> {
@@ -213,7 +219,8 @@ impl HotEvent {
     /// What is to be believed of a hold that goes down now. `None`: nothing, it must be looked at.
     pub fn believe(&self, places: &Places) -> Option<Belief> {
         let only_seats = places.blocks.is_empty() && places.areas.is_empty();
-        if !only_seats || !self.carts.is_new(&places.user, &places.cart, self.event.policy.seats_per_user) {
+        let carts = self.carts.as_ref().filter(|_| only_seats)?;
+        if !carts.is_new(&places.user, &places.cart, self.event.policy.seats_per_user) {
             return None;
         }
         let tier = |seat: &SeatId| {
@@ -227,7 +234,7 @@ impl HotEvent {
     /// Memory of everything that grows with the number of seats.
     pub fn bytes(&self) -> usize {
         self.layout.bytes()
-            + self.carts.bytes()
+            + self.carts.as_ref().map_or(0, Carts::bytes)
             + self.status.capacity()
             + self.hold.capacity() * 16
             + self.until.capacity() * 8
@@ -248,11 +255,11 @@ impl HotEvent {
         self.sequence = sequence;
         match fact {
             Fact::HoldCreated(hold) => {
-                self.carts.add(&hold.user, &hold.cart, self.event.policy.seats_per_user, self.status.len());
+                self.add_cart(&hold.user, &hold.cart);
                 self.take(hold.id, &hold.user, hold.expires_at, &hold.seats, &hold.areas)
             }
             Fact::HoldGrew(part) => {
-                self.carts.add(&part.user, &part.cart, self.event.policy.seats_per_user, self.status.len());
+                self.add_cart(&part.user, &part.cart);
                 self.take(part.hold, &part.user, part.expires_at, &part.seats, &part.areas)
             }
             Fact::HoldExtended(moved) => {
@@ -261,8 +268,8 @@ impl HotEvent {
                 }
             }
             Fact::HoldReleased(part) | Fact::HoldExpired(part) => {
-                if part.ended {
-                    self.carts.remove(&part.user, &part.cart, self.event.policy.seats_per_user);
+                if let Some(carts) = self.carts.as_mut().filter(|_| part.ended) {
+                    carts.remove(&part.user, &part.cart, self.event.policy.seats_per_user);
                 }
                 self.give_back(part);
             }
@@ -284,6 +291,12 @@ impl HotEvent {
             | Fact::ApiKeyRevoked(_) => {}
         }
         true
+    }
+
+    fn add_cart(&mut self, user: &UserId, cart: &CartToken) {
+        if let Some(carts) = &mut self.carts {
+            carts.add(user, cart, self.event.policy.seats_per_user, self.status.len());
+        }
     }
 
     /// Pretends that nothing is missing before a fact.

@@ -5,7 +5,6 @@
 //! its memory of the active holds is exact. `verify` checks the rule on the stored rows. Who asks for the holds of a user asks
 //! the writer for their ids, for the same reason.
 
-use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use rowlock_core::hold::{Hold, HoldStatus};
@@ -16,11 +15,17 @@ use siphasher::sip::SipHasher13;
 pub(super) struct Carts {
     /// Its key is random, so that nobody can choose names that collide.
     hasher: SipHasher13,
-    /// A tree, because a map that is hashed stands still for as long as it takes to move all of it when it grows.
-    holds: BTreeMap<CartName, HoldId>,
+    /// One table of all of them would stand still for as long as it takes to move them when it grows, and in a tree of so many
+    /// every step of the way is a miss of the processor's cache. So there are many small tables.
+    shards: Box<[FxHashMap<CartName, HoldId>]>,
     /// The active holds of each user in events that limit their users, so few each.
     limited: FxHashMap<u64, Vec<HoldId>>,
 }
+
+/// A user's carts are in the shards of one group, to be found when somebody asks for them: of a million carts, 4,000 are looked at.
+const GROUPS: usize = 1 << 8;
+/// A group has several shards, because all carts may be of one user.
+const SHARDS_PER_GROUP: usize = 1 << 6;
 
 /// A user of an org, and a cart of that user in an event: a keyed hash of each. A million carts fit in some tens of
 /// megabytes. Whoever finds a hold here compares the names in its row.
@@ -29,18 +34,19 @@ type CartName = (u64, u64);
 impl Default for Carts {
     fn default() -> Self {
         let hasher = SipHasher13::new_with_key(&rand::random());
-        Self { hasher, holds: BTreeMap::new(), limited: FxHashMap::default() }
+        let shards = std::iter::repeat_with(FxHashMap::default).take(GROUPS * SHARDS_PER_GROUP).collect();
+        Self { hasher, shards, limited: FxHashMap::default() }
     }
 }
 
 impl Carts {
-    /// All active holds at once: the tree sorts them and is built as a whole.
-    pub fn set(&mut self, holds: Vec<(CartName, HoldId)>) {
-        self.holds = holds.into_iter().collect();
+    pub fn add(&mut self, name: CartName, hold: HoldId) {
+        self.shards[shard(name)].insert(name, hold);
     }
 
     pub fn hold_of(&self, org: OrgId, user: &UserId, event_key: i64, cart: &CartToken) -> Option<HoldId> {
-        self.holds.get(&self.name(org, user, event_key, cart)).copied()
+        let name = self.name(org, user, event_key, cart);
+        self.shards[shard(name)].get(&name).copied()
     }
 
     /// Active holds of a user, by id, and perhaps some of others.
@@ -52,7 +58,9 @@ impl Carts {
         limit: usize,
     ) -> Vec<HoldId> {
         let user = self.digest((org, user));
-        let of_user = self.holds.range((user, 0)..=(user, u64::MAX)).map(|(_, id)| *id);
+        let first = shard((user, 0));
+        let group = self.shards[first..first + SHARDS_PER_GROUP].iter().flatten();
+        let of_user = group.filter(|((owner, _), _)| *owner == user).map(|(_, id)| *id);
         let mut found: Vec<HoldId> = of_user.filter(|id| after.is_none_or(|after| *id > after)).collect();
         found.sort_unstable();
         found.truncate(limit);
@@ -68,14 +76,15 @@ impl Carts {
     pub fn follow(&mut self, hold: &Hold, event_key: i64, limited: bool) {
         let name = self.name(hold.org, &hold.user, event_key, &hold.cart);
         if hold.status == HoldStatus::Active {
-            self.holds.insert(name, hold.id);
+            self.add(name, hold.id);
             if limited {
                 self.add_limited(hold.id, event_key, &hold.user);
             }
             return;
         }
-        if self.holds.get(&name) == Some(&hold.id) {
-            self.holds.remove(&name);
+        let shard = &mut self.shards[shard(name)];
+        if shard.get(&name) == Some(&hold.id) {
+            shard.remove(&name);
         }
         let user = self.digest((event_key, &hold.user));
         if let Some(holds) = self.limited.get_mut(&user) {
@@ -102,4 +111,10 @@ impl Carts {
         name.hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Where a cart is. Digests have as much chance in their first bits as in any.
+fn shard((user, cart): CartName) -> usize {
+    let first = |digest: u64, of: usize| (digest >> (u64::BITS - of.ilog2())) as usize;
+    first(user, GROUPS) * SHARDS_PER_GROUP + first(cart, SHARDS_PER_GROUP)
 }

@@ -93,7 +93,7 @@ impl<'c> Loader<'c> {
     }
 
     pub fn slice(&mut self, batch: &[Request], now: Time) -> Stored<Slice> {
-        let mut slice = Slice::default();
+        let mut slice = Slice::with_room(batch.len());
         for request in batch {
             self.load_record(&mut slice, request, now)?;
             self.load_command(&mut slice, request, now)?;

@@ -26,7 +26,6 @@ impl Memory {
     pub fn load(db: &Connection) -> Stored<Self> {
         let mut carts = Carts::default();
         let mut seats = Seats::default();
-        let mut all = Vec::new();
         let mut statement = db.prepare(ACTIVE_HOLDS)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -38,12 +37,11 @@ impl Memory {
             let user = codec::user(row, 4)?;
             let cart = CartToken::new(codec::text(row, 5)?).map_err(|_| StoreError::Corrupt("a cart"))?;
             let org = OrgId::from_uuid(codec::uuid(row, 6)?);
-            all.push((carts.name(org, &user, event_key, &cart), id));
+            carts.add(carts.name(org, &user, event_key, &cart), id);
             if row.get(7)? {
                 carts.add_limited(id, event_key, &user);
             }
         }
-        carts.set(all);
         Ok(Self { carts, seats })
     }
 

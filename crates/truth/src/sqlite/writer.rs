@@ -8,7 +8,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 use rowlock_core::decide::Executed;
-use rowlock_core::{Fact, HoldId, OrgId, Refusal, Request, UserId, execute};
+use rowlock_core::{Fact, HoldId, OrgId, Refusal, Request, Slice, UserId, execute};
 use rusqlite::{Connection, Statement};
 use tokio::sync::{oneshot, watch};
 
@@ -25,7 +25,8 @@ use crate::{Committed, Failure};
 type Results = Vec<Result<Committed, Failure>>;
 
 enum Work {
-    Commit(Vec<Request>, oneshot::Sender<Results>),
+    /// The batch comes back with its results: what was allocated by another thread is best freed there.
+    Commit(Vec<Request>, oneshot::Sender<(Results, Vec<Request>)>),
     SweepRecords(usize, oneshot::Sender<Result<usize, Failure>>),
     HoldsOfUser(UserHolds, oneshot::Sender<Vec<HoldId>>),
     Ping,
@@ -74,7 +75,8 @@ impl Writer {
     }
 
     pub async fn commit(&self, batch: Vec<Request>) -> Result<Results, Failure> {
-        self.ask(|answer| Work::Commit(batch, answer)).await
+        let (results, _batch) = self.ask(|answer| Work::Commit(batch, answer)).await?;
+        Ok(results)
     }
 
     pub async fn sweep_records(&self, limit: usize) -> Result<usize, Failure> {
@@ -143,7 +145,8 @@ fn run(
         match work {
             Work::Commit(batch, answer) => {
                 let results = session.commit_portions(&batch);
-                let _ = answer.send(results);
+                let _ = answer.send((results, batch));
+                session.follow();
             }
             Work::SweepRecords(limit, answer) => {
                 let _ = answer.send(session.sweep_records(limit).map_err(Failure::from));
@@ -169,6 +172,8 @@ struct Session<'c> {
     /// is not to be trusted.
     data_version: Statement<'c>,
     remembered_at: Option<i64>,
+    /// What was committed last and is not remembered yet. Whoever waits for it is answered first.
+    committed: Option<Slice>,
     compare: bool,
     load_before_lock: bool,
 }
@@ -193,6 +198,7 @@ impl<'c> Session<'c> {
             ids: TimeOrderedIds::default(),
             data_version,
             remembered_at,
+            committed: None,
             compare,
             load_before_lock,
         })
@@ -257,7 +263,21 @@ impl<'c> Session<'c> {
         Err(error)
     }
 
+    /// Takes what was committed into memory. Must be done before the next batch is looked at.
+    fn follow(&mut self) {
+        let Some(slice) = self.committed.take() else { return };
+        let followed = catch_unwind(AssertUnwindSafe(|| {
+            self.loader.follow(&slice);
+            self.store.trim();
+        }));
+        if let Err(panic) = followed {
+            tracing::error!(panic = crate::panic_text(&*panic), "what was committed could not be remembered");
+            self.remembered_at = None;
+        }
+    }
+
     fn transaction(&mut self, batch: &[Request]) -> Stored<Results> {
+        self.follow();
         let stale = if self.load_before_lock { Some(self.stale_slice(batch)?) } else { None };
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         if self.look_around()? && stale.is_some() {
@@ -283,8 +303,7 @@ impl<'c> Session<'c> {
             self.store.append(&facts, now, &mut self.ids)?
         };
         self.db.prepare_cached("COMMIT")?.execute([])?;
-        self.loader.follow(&slice);
-        self.store.trim();
+        self.committed = Some(slice);
         Ok(answers(executed, sequences))
     }
 
@@ -305,7 +324,7 @@ impl<'c> Session<'c> {
     }
 
     /// For the test that shows what the lock and the version are good for: what is read here is old when it is used.
-    fn stale_slice(&mut self, batch: &[Request]) -> Stored<rowlock_core::Slice> {
+    fn stale_slice(&mut self, batch: &[Request]) -> Stored<Slice> {
         self.store.forget();
         self.look_around()?;
         let slice = self.loader.slice(batch, self.clock.now())?;
