@@ -139,13 +139,31 @@ impl TakenPlace {
 
 /// Loading, for the truth.
 impl Slice {
-    /// An empty one with room for what so many commands usually name.
-    pub fn with_room(commands: usize) -> Self {
-        let mut slice = Self::default();
-        slice.seats.reserve(commands);
-        slice.holds.reserve(commands);
-        slice.carts.reserve(commands);
-        slice
+    /// Forgets all rows and keeps the room for them, so that the next batch need not ask for memory again. What an unusual batch
+    /// has made very large is let go.
+    pub fn emptied(mut self) -> Self {
+        const MOST_KEPT: usize = 4_096;
+        let Self { orgs, keys, events, seats, areas, holds, bookings, records, .. } = &mut self;
+        if seats.capacity().max(holds.capacity()) > MOST_KEPT {
+            return Self::default();
+        }
+        orgs.clear();
+        keys.clear();
+        events.clear();
+        seats.clear();
+        areas.clear();
+        holds.clear();
+        bookings.clear();
+        records.clear();
+        self.carts.clear();
+        Self {
+            usage: FxHashMap::default(),
+            blocks: FxHashMap::default(),
+            spots: FxHashMap::default(),
+            sections: Vec::new(),
+            taken_places: FxHashMap::default(),
+            ..self
+        }
     }
 
     pub fn load_org(&mut self, org: Org) {

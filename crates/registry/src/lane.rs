@@ -262,8 +262,11 @@ async fn run(
         size = jobs.len();
         gathered.store(0, Ordering::Relaxed);
         metrics.batch_size.record(size as f64);
-        let (requests, waiting): (Vec<_>, Vec<_>) =
-            jobs.drain(..).map(|job| (*job.request, (job.answer, job.claim))).unzip();
+        let (mut requests, mut waiting) = (Vec::with_capacity(size), Vec::with_capacity(size));
+        for Job { request, answer, claim } in jobs.drain(..) {
+            requests.push(*request);
+            waiting.push((answer, claim));
+        }
         let began = Instant::now();
         let is_believed = beliefs.is_some();
         let commit = match beliefs {

@@ -126,7 +126,7 @@ async fn a_hold_of_free_seats_in_a_new_cart_is_believed() {
 async fn where_users_are_limited_only_new_ones_are_believed() {
     let mut setup = Setup::default();
     setup.policy.seats_per_user = Some(4);
-    let house = House::new(setup).await;
+    let house = House::believing(setup).await;
     let (live, stage) = (house.live().await, &house.stage);
     let believed = |who: &str| live.read().believe(&stage.places(who, &[5], &[])).is_some();
     assert!(believed("ann"));

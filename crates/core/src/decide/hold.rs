@@ -37,6 +37,8 @@ pub(super) fn hold(
         plan.end(dead.id);
     }
     let mut facts = plan.endings(slice, now);
+    // One more, and not room for several, as a list that grows by itself would have it.
+    facts.reserve_exact(1);
     let hold = match live {
         Some(hold) => {
             let part = HoldPart {

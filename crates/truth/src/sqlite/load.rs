@@ -92,8 +92,8 @@ impl<'c> Loader<'c> {
         })
     }
 
-    pub fn slice(&mut self, batch: &[Request], now: Time) -> Stored<Slice> {
-        let mut slice = Slice::with_room(batch.len());
+    /// Fills an empty slice with what a batch names.
+    pub fn fill(&mut self, mut slice: Slice, batch: &[Request], now: Time) -> Stored<Slice> {
         for request in batch {
             self.load_record(&mut slice, request, now)?;
             self.load_command(&mut slice, request, now)?;

@@ -174,6 +174,8 @@ struct Session<'c> {
     remembered_at: Option<i64>,
     /// What was committed last and is not remembered yet. Whoever waits for it is answered first.
     committed: Option<Slice>,
+    /// An empty slice with room for the next batch.
+    empty: Slice,
     compare: bool,
     load_before_lock: bool,
 }
@@ -199,6 +201,7 @@ impl<'c> Session<'c> {
             data_version,
             remembered_at,
             committed: None,
+            empty: Slice::default(),
             compare,
             load_before_lock,
         })
@@ -274,6 +277,7 @@ impl<'c> Session<'c> {
             tracing::error!(panic = crate::panic_text(&*panic), "what was committed could not be remembered");
             self.remembered_at = None;
         }
+        self.empty = slice.emptied();
     }
 
     fn transaction(&mut self, batch: &[Request]) -> Stored<Results> {
@@ -286,7 +290,7 @@ impl<'c> Session<'c> {
         let now = self.clock.now();
         let mut slice = match stale {
             Some(slice) => slice,
-            None => self.loader.slice(batch, now)?,
+            None => self.loader.fill(std::mem::take(&mut self.empty), batch, now)?,
         };
         let executed: Vec<Result<Executed, Refusal>> =
             batch.iter().map(|request| execute(&mut slice, request, now, &mut self.ids)).collect();
@@ -327,7 +331,7 @@ impl<'c> Session<'c> {
     fn stale_slice(&mut self, batch: &[Request]) -> Stored<Slice> {
         self.store.forget();
         self.look_around()?;
-        let slice = self.loader.slice(batch, self.clock.now())?;
+        let slice = self.loader.fill(Slice::default(), batch, self.clock.now())?;
         thread::sleep(std::time::Duration::from_millis(2));
         Ok(slice)
     }
