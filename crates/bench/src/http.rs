@@ -9,6 +9,7 @@ use rowlock_core::{Command, EventId, SeatId, UserId};
 
 use crate::serving::{self, HOLD, Serving};
 use crate::setup::{SCATTER, SEATS_PER_EVENT, Stage, run};
+use crate::shares::Moment;
 use crate::wrk::{self, Load, Run, Target};
 
 #[derive(clap::Args)]
@@ -82,9 +83,11 @@ pub async fn run_all(arguments: Arguments) -> bool {
             let event = if peer.fixed { sold } else { stage.event().await };
             let token = if peer.fixed { &stranger } else { &buyer };
             let url = if peer.bare { &bare.url } else { &server.url };
+            let before = Moment::now();
             let run = measure(dir.path(), peer, url, token, event, load).await;
+            let shares = Moment::now().shares_since(&before, run.requests);
             println!(
-                "round {round} {:<11} {:>7.0}/s  p50 {:>6.2} ms  p99 {:>6.2} ms  max {:>6.1} ms",
+                "round {round} {:<11} {:>7.0}/s  p50 {:>6.2} ms  p99 {:>6.2} ms  max {:>6.1} ms  {shares}",
                 peer.name, run.per_second, run.p50_ms, run.p99_ms, run.max_ms
             );
             runs.push(run);

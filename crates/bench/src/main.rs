@@ -16,6 +16,7 @@ mod reconcile;
 mod servers;
 mod serving;
 mod setup;
+mod shares;
 mod stalls;
 mod stats;
 mod wrk;

@@ -139,31 +139,18 @@ impl TakenPlace {
 
 /// Loading, for the truth.
 impl Slice {
-    /// Forgets all rows and keeps the room for them, so that the next batch need not ask for memory again. What an unusual batch
-    /// has made very large is let go.
-    pub fn emptied(mut self) -> Self {
+    /// Forgets all rows and keeps the room for those that every hold has, so that the next batch need not ask for memory again. What an
+    /// unusual batch has made very large is let go.
+    pub fn emptied(self) -> Self {
         const MOST_KEPT: usize = 4_096;
-        let Self { orgs, keys, events, seats, areas, holds, bookings, records, .. } = &mut self;
+        let Self { mut seats, mut holds, mut carts, .. } = self;
         if seats.capacity().max(holds.capacity()) > MOST_KEPT {
             return Self::default();
         }
-        orgs.clear();
-        keys.clear();
-        events.clear();
         seats.clear();
-        areas.clear();
         holds.clear();
-        bookings.clear();
-        records.clear();
-        self.carts.clear();
-        Self {
-            usage: FxHashMap::default(),
-            blocks: FxHashMap::default(),
-            spots: FxHashMap::default(),
-            sections: Vec::new(),
-            taken_places: FxHashMap::default(),
-            ..self
-        }
+        carts.clear();
+        Self { seats, holds, carts, ..Self::default() }
     }
 
     pub fn load_org(&mut self, org: Org) {

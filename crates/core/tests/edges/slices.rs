@@ -25,6 +25,18 @@ fn slice_of(stage: &Stage) -> Slice {
     slice
 }
 
+/// What the next batch finds in it would be decided with.
+#[test]
+fn an_emptied_slice_has_nothing_in_it() {
+    let stage = Stage::new();
+    let mut slice = slice_of(&stage);
+    slice.load_usage(stage.event, user("ann"), 3);
+    let asked = request(stage.org, stage.to_hold("ann", "cart", &[0], 1));
+    execute(&mut slice, &asked, stage.now(), &mut Counter(1_000)).unwrap();
+    assert!(slice.cart(stage.event, &user("ann"), &cart("cart")).is_some());
+    assert_eq!(format!("{:?}", slice.emptied()), format!("{:?}", Slice::default()));
+}
+
 #[test]
 fn a_slice_says_what_it_has() {
     let stage = Stage::new();

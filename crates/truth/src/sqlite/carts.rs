@@ -118,3 +118,75 @@ fn shard((user, cart): CartName) -> usize {
     let first = |digest: u64, of: usize| (digest >> (u64::BITS - of.ilog2())) as usize;
     first(user, GROUPS) * SHARDS_PER_GROUP + first(cart, SHARDS_PER_GROUP)
 }
+
+#[cfg(test)]
+mod tests {
+    use rowlock_core::hold::Source;
+    use rowlock_core::{EventId, Time};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const ORG: OrgId = OrgId::from_uuid(Uuid::nil());
+
+    fn hold(number: u128, user: &str, cart: &str) -> Hold {
+        Hold {
+            id: HoldId::from_uuid(Uuid::from_u128(number)),
+            org: ORG,
+            event: EventId::from_uuid(Uuid::nil()),
+            user: UserId::new(user).unwrap(),
+            cart: CartToken::new(cart).unwrap(),
+            status: HoldStatus::Active,
+            source: Source::Web,
+            currency: "EUR".parse().unwrap(),
+            seats: Vec::new(),
+            areas: Vec::new(),
+            created_at: Time::from_millis(0),
+            expires_at: Time::from_millis(1),
+            max_expires_at: Time::from_millis(1),
+            checkout_at: None,
+            ended_at: None,
+            booking: None,
+        }
+    }
+
+    /// Users with few carts and one with very many: all of them are found, and each user's are their own.
+    #[test]
+    fn carts_and_the_holds_of_users_are_found() {
+        let mut carts = Carts::default();
+        let few = (0..3_000).map(|n| hold(n, &format!("user-{}", n % 1_000), &format!("cart-{n}")));
+        let many = (3_000..6_000).map(|n| hold(n, "office", &format!("cart-{n}")));
+        let holds: Vec<Hold> = few.chain(many).collect();
+        holds.iter().rev().for_each(|hold| carts.follow(hold, 1, false));
+        for hold in &holds {
+            assert_eq!(carts.hold_of(ORG, &hold.user, 1, &hold.cart), Some(hold.id));
+            assert_eq!(carts.hold_of(ORG, &hold.user, 2, &hold.cart), None, "another event");
+        }
+        let ids = |user: &str, after: Option<u128>, limit: usize| -> Vec<u128> {
+            let after = after.map(|number| HoldId::from_uuid(Uuid::from_u128(number)));
+            let found = carts.holds_of_user(ORG, &UserId::new(user).unwrap(), after, limit);
+            found.iter().map(|id| id.uuid().as_u128()).collect()
+        };
+        assert_eq!(ids("user-7", None, 10), [7, 1_007, 2_007]);
+        assert_eq!(ids("user-7", Some(7), 1), [1_007]);
+        assert_eq!(ids("office", None, usize::MAX), (3_000..6_000).collect::<Vec<_>>());
+        assert!(ids("nobody", None, 10).is_empty());
+    }
+
+    #[test]
+    fn a_hold_that_ends_leaves_its_cart_unless_another_has_it() {
+        let mut carts = Carts::default();
+        let (mut first, second) = (hold(1, "ann", "one"), hold(2, "ann", "one"));
+        carts.follow(&first, 1, true);
+        carts.follow(&second, 1, true);
+        first.status = HoldStatus::Expired;
+        carts.follow(&first, 1, true);
+        assert_eq!(carts.hold_of(ORG, &second.user, 1, &second.cart), Some(second.id));
+        assert_eq!(carts.holds_of(1, &second.user), [second.id]);
+        let second = Hold { status: HoldStatus::Cancelled, ..second };
+        carts.follow(&second, 1, true);
+        assert_eq!(carts.hold_of(ORG, &second.user, 1, &second.cart), None);
+        assert!(carts.holds_of(1, &second.user).is_empty());
+        assert!(carts.holds_of_user(ORG, &second.user, None, 10).is_empty());
+    }
+}
