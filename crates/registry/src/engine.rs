@@ -556,7 +556,7 @@ impl Committal for Tiers {
             .flat_map(|committed| &committed.facts)
             .map(|(sequence, fact)| (fact.stream(), *sequence, fact))
             .collect();
-        // Those of one event at once: each of them would have to ask for the event, and nobody reads it meanwhile.
+        // Those of one event at once: it is looked up and locked for all of them instead of for each.
         for of_stream in facts.chunk_by(|(one, ..), (other, ..)| one == other) {
             if let [(Stream::Event(event), ..), ..] = of_stream {
                 self.hot.apply(*event, of_stream.iter().map(|(_, sequence, fact)| (*sequence, *fact)));
