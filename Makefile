@@ -15,8 +15,6 @@ build: rust
 # Clippy is the compiler of the tests, with warnings denied: linting by itself would compile everything once more. This is how `cargo clippy`
 # does it and passes its arguments on; the target `canary` notices when it no longer is.
 LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-# Nothing is kept for the next build of a crate that has changed: that pays for whoever builds often, and this is built as a whole.
-WHOLE := CARGO_INCREMENTAL=0
 
 ## Everything that must pass. Installs what is missing first.
 test: tools
@@ -49,10 +47,10 @@ clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 unit:
-	$(WHOLE) $(LINTING) $(CARGO) nextest run --workspace --locked
+	$(LINTING) $(CARGO) nextest run --workspace --locked
 
 doc:
-	$(WHOLE) $(LINTING) $(CARGO) test --doc --workspace --locked
+	$(LINTING) $(CARGO) test --doc --workspace --locked
 
 ## The alert rules with their tests, and that rules and dashboard name metrics that exist.
 alerts: tools
