@@ -46,8 +46,9 @@ canary: rust
 clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
+# The torture has two places to itself, and hardly uses the processors.
 unit:
-	$(LINTING) $(CARGO) nextest run --workspace --locked
+	$(LINTING) $(CARGO) nextest run --workspace --locked --test-threads $$(($$(nproc) + 2))
 
 doc:
 	$(LINTING) $(CARGO) test --doc --workspace --locked

@@ -1,7 +1,5 @@
 //! Arithmetic at its ends: the largest orders, prices and events, and times near both ends of time.
 
-mod support;
-
 use rowlock_core::command::Places;
 use rowlock_core::event::Tier;
 use rowlock_core::hold::HoldStatus;
@@ -14,8 +12,8 @@ use rowlock_core::policy::Policy;
 use rowlock_core::seat::SeatState;
 use rowlock_core::{AreaId, Command, EventId, OrgId, Outcome, Refusal, SeatId, Time};
 
-use support::World;
-use support::stage::{
+use crate::support::World;
+use crate::support::stage::{
     Stage, booking_in, cancel, checkout, confirm, expire, heartbeat, hold_in, name, new_area, new_event,
     new_org, release, section, tiers,
 };
@@ -38,8 +36,8 @@ fn dearest_house(policy: Policy) -> (World, OrgId, EventId) {
 fn places(event: EventId, seats: std::ops::Range<u32>, areas: Vec<(AreaId, u32)>) -> Places {
     Places {
         event,
-        user: support::stage::user("ann"),
-        cart: support::stage::cart("cart"),
+        user: crate::support::stage::user("ann"),
+        cart: crate::support::stage::cart("cart"),
         source: Default::default(),
         seats: seats.map(|ordinal| SeatId::of(event, ordinal)).collect(),
         blocks: vec![],

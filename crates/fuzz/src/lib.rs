@@ -18,7 +18,8 @@ pub mod queries;
 pub mod redis;
 pub mod requests;
 pub mod seeds;
-/// The rows and invariants of the kernel's own tests.
+/// The rows and invariants of the kernel's own tests, of which a part is needed here.
+#[allow(dead_code)]
 #[path = "../../core/tests/support/mod.rs"]
 mod support;
 mod venue;

@@ -1,18 +1,16 @@
 //! What the engine refuses without asking the truth, and what it must not.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::{House, no_sweep};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use parking_lot::Mutex;
 use rowlock_core::policy::Policy;
 use rowlock_core::{OrgId, Refusal, Request, Time};
 use rowlock_registry::EngineOptions;
 use rowlock_truth::conformance::stage::{Setup, keyed};
-use support::{House, no_sweep};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seat_that_is_known_to_be_taken_is_refused_without_asking() {
@@ -61,7 +59,7 @@ async fn a_recorded_answer_wins_over_what_memory_says() {
     assert_eq!(house.truth.batches().len(), asked);
     let again = house.engine.execute(request()).await.expect("the recorded answer");
     assert!(again.replayed);
-    assert_eq!(support::hold_of(Ok(again)), first);
+    assert_eq!(crate::support::hold_of(Ok(again)), first);
     // A key that was never used finds no answer, and the truth refuses.
     let fresh = keyed(house.stage.hold("bob", &[0]), "another-key", 1);
     assert_eq!(house.refused(fresh).await, Refusal::SeatsTaken { seats: house.stage.seats(&[0]) });

@@ -1,11 +1,10 @@
 //! Holds end on time, once, and their seats are seen to be free.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::{House, eventually, hold_of, no_sweep};
 use rowlock_core::Outcome;
 use rowlock_core::hold::{Hold, HoldStatus};
 use rowlock_core::policy::Policy;
@@ -14,7 +13,6 @@ use rowlock_registry::EngineOptions;
 use rowlock_registry::reconcile::Repairs;
 use rowlock_truth::Truth;
 use rowlock_truth::conformance::stage::Setup;
-use support::{House, eventually, hold_of, no_sweep};
 
 /// The promise: a seat is shown free at most this long after its hold ended.
 const SHOWN_FREE_WITHIN_MILLIS: i64 = 1_000;

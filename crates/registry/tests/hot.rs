@@ -1,10 +1,10 @@
 //! The hot tier is what is stored, however it came to be.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::support::compare::assert_is_as_stored;
+use crate::support::{House, no_sweep};
 use futures::future::join_all;
 use rowlock_core::command::Places;
 use rowlock_core::seat::SeatStatus;
@@ -13,8 +13,6 @@ use rowlock_registry::EngineOptions;
 use rowlock_registry::hot::{HotTier, LEAST_WEIGHT};
 use rowlock_truth::Truth;
 use rowlock_truth::conformance::stage::{Setup, Stage, section, user};
-use support::compare::assert_is_as_stored;
-use support::{House, no_sweep};
 
 const BIG: u32 = 100_000;
 
@@ -312,7 +310,7 @@ async fn loading_while_commands_are_committed_ends_equal() {
                     if let Ok(reply) = reply
                         && round % 3 != 0
                     {
-                        let hold = support::hold_of(Ok(reply)).id;
+                        let hold = crate::support::hold_of(Ok(reply)).id;
                         let who = format!("buyer-{buyer}");
                         let next = if round % 2 == 0 {
                             stage.release(&who, hold, &[])

@@ -1,18 +1,16 @@
 //! The lane: whatever has queued up is one batch, it is bounded, and it ends in order.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::{House, eventually, hold_of, no_sweep};
 use futures::future::join_all;
 use rowlock_core::Request;
 use rowlock_core::seat::SeatStatus;
 use rowlock_registry::{EngineOptions, Failure, Reply};
 use rowlock_truth::conformance::stage::Setup;
 use rowlock_truth::{MAX_BATCH, Truth};
-use support::{House, eventually, hold_of, no_sweep};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 

@@ -1,7 +1,7 @@
 //! Random commands, many of them at once: what is in memory afterwards is what is stored.
 
-mod support;
-
+use crate::support::House;
+use crate::support::compare::assert_is_as_stored;
 use futures::future::join_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,8 +9,6 @@ use rowlock_core::command::Places;
 use rowlock_core::{BookingId, CartToken, Command, HoldId, Outcome, Request};
 use rowlock_registry::{Failure, Reply};
 use rowlock_truth::conformance::stage::{Setup, keyed, name, section};
-use support::House;
-use support::compare::assert_is_as_stored;
 
 const SEATS: u32 = 30;
 
@@ -146,7 +144,7 @@ async fn play(rounds: Vec<Vec<Step>>) {
         assert_is_as_stored(&live, &*house.truth).await;
     }
     // The one that followed the facts all along, and one loaded now.
-    let house = house.restart(support::no_sweep()).await;
+    let house = house.restart(crate::support::no_sweep()).await;
     let fresh = house.live().await;
     assert_eq!(fresh.read().statuses(), live.read().statuses());
     assert_eq!(fresh.read().availability(), live.read().availability());

@@ -1,10 +1,8 @@
 //! The commands, as a person at a terminal meets them.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 
-use support::{Client, Server, create_org, run, stderr, stdout, text};
+use crate::support::{Client, Server, create_org, run, stderr, stdout, text};
 
 #[tokio::test]
 async fn an_empty_folder_says_how_to_begin_and_the_first_org_works() {
@@ -73,13 +71,14 @@ fn a_folder_that_can_not_be_made_is_named() {
 #[test]
 fn settings_come_from_the_environment_and_errors_name_them() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = support::rowlock();
+    let mut command = crate::support::rowlock();
     command.args(["serve", "--data", text(folder.path())]).env("ROWLOCK__SERVER__LISTEN", "127.0.0.1:0");
     let server = Server::spawn(&mut command);
     assert!(!server.url.ends_with(":8080") && !server.url.ends_with(":0"), "{}", server.url);
-    let output = support::rowlock().arg("openapi").env("ROWLOCK__SERVER__LISSTEN", "x").output().unwrap();
+    let output =
+        crate::support::rowlock().arg("openapi").env("ROWLOCK__SERVER__LISSTEN", "x").output().unwrap();
     assert!(output.status.success(), "a command without settings does not read them");
-    let output = support::rowlock()
+    let output = crate::support::rowlock()
         .args(["verify", "--data", text(folder.path())])
         .env("ROWLOCK__SERVER__LISSTEN", "x")
         .output()
@@ -146,7 +145,7 @@ fn json_logs_are_json_and_keep_the_demo_s_secrets_out() {
     let data = text(folder.path());
     let arguments = ["serve", "--demo", "--data", data, "--listen", "127.0.0.1:0", "--log-format", "json"];
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
-    let mut child = support::rowlock().args(arguments).stderr(log).spawn().unwrap();
+    let mut child = crate::support::rowlock().args(arguments).stderr(log).spawn().unwrap();
     let read = || std::fs::read_to_string(folder.path().join("log")).unwrap();
     for _ in 0..600 {
         if read().contains("listening") {
@@ -156,7 +155,7 @@ fn json_logs_are_json_and_keep_the_demo_s_secrets_out() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let demo = support::demo(folder.path());
+    let demo = crate::support::demo(folder.path());
     assert!(read().contains(demo["url"].as_str().unwrap()), "{}", read());
     for line in read().lines() {
         let line: serde_json::Value = serde_json::from_str(line).expect("a log line is JSON");

@@ -1,12 +1,10 @@
 //! Promise D: what was acknowledged survives kill -9.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::load::{Load, acknowledged};
+use crate::support::{Client, Server, demo, run, stdout, text};
 use rand::Rng;
-use support::load::{Load, acknowledged};
-use support::{Client, Server, demo, run, stdout, text};
 
 const CRASHES: u32 = 12;
 /// On a slow machine there may be fewer, but never fewer than these.

@@ -1,15 +1,13 @@
 //! `serve --demo`: made once, kept, and finished when it was interrupted.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::support::{Client, Server, demo, run, seat, stdout, text};
 use rowlock_truth::Truth;
 use rowlock_truth::sqlite::SqliteTruth;
 use serde_json::Value;
-use support::{Client, Server, demo, run, seat, stdout, text};
 
 /// Everything but what belongs to one start.
 fn kept(mut demo: Value) -> Value {
@@ -87,8 +85,12 @@ async fn a_demo_that_was_interrupted_is_finished() {
     // Crashes at moments spread over the whole making of it.
     for milliseconds in [20, 60, 120, 250, 500, 900] {
         let arguments = ["serve", "--demo", "--data", text(data), "--listen", "127.0.0.1:0"];
-        let mut child =
-            support::rowlock().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = crate::support::rowlock()
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
         child.kill().unwrap();
         child.wait().unwrap();

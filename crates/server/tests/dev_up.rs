@@ -1,18 +1,16 @@
 //! `rowlock dev up`: two nodes that sell the same seats, and nothing that is left of them afterwards.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::{Client, START_LIMIT, demo, seat, text};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use rowlock_dev::process::{Process, Start};
 use rowlock_dev::{address, wait_until};
-use support::{Client, START_LIMIT, demo, seat, text};
 use tempfile::TempDir;
 
 /// An address of this process with another one behind it: each node takes the next port.
@@ -253,6 +251,6 @@ async fn folders_of(postgres: &str, redis: &str) -> [PathBuf; 2] {
     let data: String = client.query_one("SHOW data_directory", &[]).await.unwrap().get(0);
     let cli =
         std::process::Command::new("redis-cli").args(["-u", redis, "CONFIG", "GET", "dir"]).output().unwrap();
-    let dir = support::stdout(&cli).lines().nth(1).unwrap().to_owned();
+    let dir = crate::support::stdout(&cli).lines().nth(1).unwrap().to_owned();
     [data.into(), dir.into()]
 }

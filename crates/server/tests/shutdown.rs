@@ -1,14 +1,12 @@
 //! Stopping in an orderly way.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::support::load::{Load, acknowledged};
+use crate::support::{Client, Server, create_org, demo, run, stdout, text};
 use nix::sys::signal::Signal;
-use support::load::{Load, acknowledged};
-use support::{Client, Server, create_org, demo, run, stdout, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_under_load_exits_0_and_loses_nothing() {
@@ -85,7 +83,7 @@ fn an_idle_connection_does_not_keep_the_server() {
 fn a_request_that_never_ends_keeps_the_server_only_so_long() {
     let folder = tempfile::tempdir().unwrap();
     let (_, key) = create_org(folder.path(), &[]);
-    let mut command = support::rowlock();
+    let mut command = crate::support::rowlock();
     command
         .args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
         .env("ROWLOCK__SERVER__DRAIN_SECONDS", "1")
@@ -102,7 +100,7 @@ fn a_request_that_never_ends_keeps_the_server_only_so_long() {
 fn a_second_signal_does_not_wait() {
     let folder = tempfile::tempdir().unwrap();
     let (_, key) = create_org(folder.path(), &[]);
-    let mut command = support::rowlock();
+    let mut command = crate::support::rowlock();
     command
         .args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
         .env("ROWLOCK__SERVER__DRAIN_SECONDS", "60")
@@ -127,7 +125,7 @@ fn a_lost_terminal_stops_it_cleanly_unless_it_was_told_to_go_on() {
     assert_eq!(server.wait().code(), Some(0));
 
     let mut nohup = std::process::Command::new("nohup");
-    nohup.arg(support::rowlock().get_program());
+    nohup.arg(crate::support::rowlock().get_program());
     nohup.args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"]);
     let server = Server::spawn(&mut nohup);
     server.signal(Signal::SIGHUP);
@@ -137,7 +135,7 @@ fn a_lost_terminal_stops_it_cleanly_unless_it_was_told_to_go_on() {
 #[test]
 fn a_client_that_never_finishes_its_head_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = support::rowlock();
+    let mut command = crate::support::rowlock();
     command
         .args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
         .env("ROWLOCK__HTTP__HEADER_TIMEOUT_MS", "300");

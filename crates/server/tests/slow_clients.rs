@@ -1,12 +1,10 @@
 //! Clients that ask for much and take little of it.
 
-mod support;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use support::{Server, demo, text};
+use crate::support::{Server, demo, text};
 
 /// Far longer than a write may wait here, far shorter than a place may be lost.
 const SOON: Duration = Duration::from_secs(15);
@@ -22,7 +20,7 @@ impl Stadium {
     /// With room for one connection, so that whoever keeps its place keeps everybody out.
     fn open(write_timeout_ms: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = support::rowlock();
+        let mut command = crate::support::rowlock();
         command
             .args(["serve", "--demo", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
             .env("ROWLOCK__HTTP__MAX_CONNECTIONS", "1")

@@ -1,10 +1,8 @@
 //! `rowlock verify` on good data, on data that somebody has changed by hand, and on none.
 
-mod support;
-
 use std::path::Path;
 
-use support::{Client, Server, demo, run, seat, stderr, stdout, text};
+use crate::support::{Client, Server, demo, run, seat, stderr, stdout, text};
 use tempfile::TempDir;
 
 /// A folder with a hold of two seats and a booking of two others.

@@ -3,17 +3,15 @@
 //! Two truths on one folder stand for what the lock on the folder prevents. Rows loaded before the write lock are old
 //! by the time they are written; then only the comparison of versions stands between two buyers and one seat.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Sqlite;
 use rowlock_core::{Command, Refusal};
 use rowlock_truth::conformance::concurrency::{race, storm};
 use rowlock_truth::conformance::stage::{Setup, Stage, hold_of, report};
 use rowlock_truth::sqlite::{OpenError, Sabotage, SqliteTruth};
 use rowlock_truth::verify::Promise;
 use rowlock_truth::{Failure, Truth};
-use support::Sqlite;
 
 const HOLDERS: usize = 1_000;
 

@@ -1,13 +1,11 @@
 //! The data folder: who may have it, and what is left in it.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::Sqlite;
 use rowlock_truth::conformance::stage::{Setup, Stage, assert_clean};
 use rowlock_truth::sqlite::{OpenError, SqliteTruth};
 use rowlock_truth::{Failure, Truth};
-use support::Sqlite;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_lets_go_of_the_folder_and_ends_all_service() {

@@ -1,15 +1,13 @@
 //! SQLite's log under a writer that is never idle: it starts over all the same.
 
-mod support;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::support::Sqlite;
 use futures::future::join_all;
 use rowlock_core::limits::MAX_SEATS_PER_REQUEST;
 use rowlock_core::{Command, Outcome, Request};
 use rowlock_truth::conformance::stage::{Setup, Stage, section};
-use support::Sqlite;
 
 const SEATS: u32 = 100_000;
 /// More than a page has, so that every seat of a request is a page of its own in the log.

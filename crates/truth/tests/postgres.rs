@@ -1,7 +1,5 @@
 //! The conformance suite on Postgres.
 
-mod support;
-
-use support::postgres::PostgresBackend;
+use crate::support::postgres::PostgresBackend;
 
 rowlock_truth::conformance!(PostgresBackend::new());

@@ -1,15 +1,13 @@
 //! Batches on belief that are sent behind one another, on one connection, without waiting for the first one's answer.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::postgres::PostgresBackend;
 use futures::join;
 use rowlock_core::{Refusal, Request};
 use rowlock_dev::wait_until;
 use rowlock_truth::conformance::stage::{Setup, Stage, changed, hold_of, refusal_of};
 use rowlock_truth::{Belief, Beliefs, Committed, Failure};
-use support::postgres::PostgresBackend;
 
 async fn believing(stage: &Stage, request: Request) -> Result<Committed, Failure> {
     let seats = request.command.places().map_or(0, |places| places.seats.len());

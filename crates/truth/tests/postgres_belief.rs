@@ -1,10 +1,9 @@
 //! Holds that are committed on belief: what is so is written at once, and what is not so is noticed.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::postgres::PostgresBackend;
 use rowlock_core::{Command, Refusal, Request};
 use rowlock_dev::wait_until;
 use rowlock_truth::conformance::concurrency::race;
@@ -14,7 +13,6 @@ use rowlock_truth::conformance::stage::{
 use rowlock_truth::postgres::{PostgresOptions, PostgresTruth, Sabotage};
 use rowlock_truth::verify::Promise;
 use rowlock_truth::{Belief, Beliefs, Committed, Failure, Truth};
-use support::postgres::PostgresBackend;
 
 const GULLIBLE: Sabotage =
     Sabotage { no_locks: false, no_compare_and_set: false, pause: Duration::ZERO, gullible: true };

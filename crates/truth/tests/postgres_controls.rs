@@ -1,11 +1,10 @@
 //! What only a shared truth can get wrong: several nodes, lost connections, clocks, and controls that show that the
 //! suite would notice.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::postgres::PostgresBackend;
 use rowlock_core::{Command, HoldId, Refusal, Request, Stream};
 use rowlock_dev::postgres::{self, Postgres};
 use rowlock_dev::wait_until;
@@ -15,7 +14,6 @@ use rowlock_truth::conformance::stage::{Setup, Stage, hold_of, keyed, report, se
 use rowlock_truth::postgres::{PostgresError, PostgresOptions, PostgresTruth, Sabotage};
 use rowlock_truth::verify::Promise;
 use rowlock_truth::{Failure, Truth};
-use support::postgres::PostgresBackend;
 
 const HOLDERS: usize = 1_000;
 

@@ -1,14 +1,12 @@
 //! Rows that somebody else keeps locked: another node, one that is frozen, or an operator at a prompt.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::postgres::PostgresBackend;
 use rowlock_core::{Command, Refusal, Request};
 use rowlock_dev::wait_until;
 use rowlock_truth::Failure;
 use rowlock_truth::conformance::stage::{Setup, Stage, name};
-use support::postgres::PostgresBackend;
 
 const FIRST_SEAT: &str = "BEGIN; SELECT 1 FROM seats ORDER BY key LIMIT 1 FOR UPDATE";
 const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";

@@ -2,14 +2,12 @@
 //!
 //! `ROWLOCK_TEST_HOLDS=1000000 cargo test --release -p rowlock-truth --test scale -- --nocapture` says how long it takes.
 
-mod support;
-
 use std::time::Instant;
 
+use crate::support::Sqlite;
 use rowlock_core::{Command, Request};
 use rowlock_truth::conformance::stage::{Setup, Stage, create_org, hold_of, keyed, report, section};
 use rowlock_truth::{Committed, Failure, MAX_BATCH, Truth};
-use support::Sqlite;
 
 const SEATS_PER_EVENT: u32 = 100_000;
 

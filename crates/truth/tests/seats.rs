@@ -1,16 +1,14 @@
 //! Who holds a seat is said by its hold, and its row is left alone.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::Sqlite;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rowlock_core::booking::Booking;
 use rowlock_core::seat::SeatState;
 use rowlock_core::{Command, HoldId, Outcome, Request};
 use rowlock_truth::conformance::stage::{Setup, Stage, booking_of, section};
-use support::Sqlite;
 
 /// The newest versions of rows of seats, and how many rows have them.
 fn versions(backend: &Sqlite) -> Vec<(u32, u32)> {

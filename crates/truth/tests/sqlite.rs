@@ -1,7 +1,5 @@
 //! The conformance suite on SQLite.
 
-mod support;
-
-use support::Sqlite;
+use crate::support::Sqlite;
 
 rowlock_truth::conformance!(Sqlite::new());

@@ -1,17 +1,15 @@
 //! `verify` finds nothing in healthy data and every kind of damage that it looks for.
 
-mod support;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use crate::support::Sqlite;
 use rowlock_core::Command;
 use rowlock_truth::conformance::stage::{Setup, Stage, keyed, report};
 use rowlock_truth::sqlite::SqliteTruth;
 use rowlock_truth::verify::Promise::{self, E, O, S, X};
 use rowlock_truth::verify::Report;
 use rusqlite::Connection;
-use support::Sqlite;
 use tempfile::TempDir;
 
 /// A busy event: seats 0 and 1 and two places held by ann, 2 and 3 and a place sold to bob, 4 booked and cancelled by

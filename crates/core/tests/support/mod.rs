@@ -3,9 +3,6 @@
 //! Every batch loads the rows that its requests name, decides them through `rowlock_core::execute` and writes back
 //! what changed with a check of each row's version.
 
-// Each test target uses another part of this.
-#![allow(dead_code)]
-
 pub mod fault;
 pub mod invariants;
 pub mod load;

@@ -1,5 +1,4 @@
 //! An engine on a real SQLite truth in a folder of its own, and a truth that can be watched and stopped.
-#![allow(dead_code)] // Each test binary uses a part of it.
 
 pub mod compare;
 pub mod watched;

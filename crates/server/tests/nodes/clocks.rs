@@ -6,7 +6,7 @@ use rowlock_api::credential::sign_token;
 use rowlock_core::org::Scope;
 use rowlock_core::{Time, UserId};
 
-use crate::house::{House, SECRET, Setup, Warm};
+use crate::nodes::house::{House, SECRET, Setup, Warm};
 
 fn faketime() -> String {
     let found = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]

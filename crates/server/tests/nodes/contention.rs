@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::house::{House, Setup, Warm, until_so, until_waiting_for_locks};
+use crate::nodes::house::{House, Setup, Warm, until_so, until_waiting_for_locks};
 
 /// In each round eight buyers stand around a ring of eight seats. Each wants four neighbours, from left to right
 /// or from right to left: two of them can be happy, and one always is.

@@ -8,7 +8,7 @@ use rowlock_dev::postgres::Postgres;
 use rowlock_dev::redis::Redis;
 use rowlock_dev::wait_until;
 
-use crate::house::{House, Setup, Warm, until_so, until_waiting_for_locks};
+use crate::nodes::house::{House, Setup, Warm, until_so, until_waiting_for_locks};
 use crate::support;
 
 /// Buyers who hold and confirm through all nodes, and remember what was confirmed to them.

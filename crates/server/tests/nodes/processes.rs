@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use rowlock_dev::wait_until;
 use serde_json::json;
 
-use crate::house::{House, Setup, Warm};
+use crate::nodes::house::{House, Setup, Warm};
 
 /// A node dies between its claim and its commit. The seat is free when the claim ends, after 5 s, not after the hold's
 /// quarter of an hour.

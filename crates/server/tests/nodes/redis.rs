@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rowlock_dev::redis::{RedisCluster, Sentinels};
 use serde_json::json;
 
-use crate::house::{House, Setup, Warm, until_so};
+use crate::nodes::house::{House, Setup, Warm, until_so};
 use crate::support;
 
 /// A sale through all nodes while something happens. Everything that was answered with yes is there afterwards.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rowlock_dev::redis::{Redis, RedisCluster, Sentinels};
 use serde_json::Value;
 
-use crate::house::{House, Setup, Warm};
+use crate::nodes::house::{House, Setup, Warm};
 
 const USERS: usize = 1_000;
 /// Longer than any node takes to find out that a Redis is gone, or that it is back.

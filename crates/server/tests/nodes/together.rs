@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::house::{House, Setup, Warm};
+use crate::nodes::house::{House, Setup, Warm};
 
 async fn released_is_held_elsewhere(warm: Warm, within: Duration) {
     let house = House::new(warm, Setup::default()).await;

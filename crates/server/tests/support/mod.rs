@@ -1,7 +1,5 @@
 //! Runs the real binary, on a free port and in a folder of its own. Only processes started here are ever ended.
 
-#![allow(dead_code)]
-
 pub mod load;
 
 use std::io::{BufRead, BufReader};

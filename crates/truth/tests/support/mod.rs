@@ -1,5 +1,4 @@
 //! SQLite in a folder of its own, for the tests of this crate.
-#![allow(dead_code)] // Each test binary uses a part of it.
 
 pub mod postgres;
 

@@ -4,6 +4,3 @@
 mod bounds;
 mod slices;
 mod words;
-
-#[path = "../support/mod.rs"]
-mod support;

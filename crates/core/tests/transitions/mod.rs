@@ -12,6 +12,3 @@ mod limits_per_user;
 mod release;
 mod takeover;
 mod tenants;
-
-#[path = "../support/mod.rs"]
-mod support;

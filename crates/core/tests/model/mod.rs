@@ -5,15 +5,13 @@ mod control;
 mod ops;
 mod play;
 mod rules;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::cell::RefCell;
 
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
+use crate::support::Fault;
 use play::{Coverage, Play};
-use support::Fault;
 
 /// Short enough to shrink well, long enough to fill the house and sell it out.
 const LONGEST_CASE: usize = 500;

@@ -8,6 +8,4 @@ mod postgres;
 mod processes;
 mod redis;
 mod rush;
-#[path = "../support/mod.rs"]
-mod support;
 mod together;

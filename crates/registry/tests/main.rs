@@ -1,0 +1,9 @@
+//! The engine, its lanes and its tiers, on real stores and servers.
+
+mod early;
+mod expiry;
+mod hot;
+mod lanes;
+mod property;
+mod support;
+mod warm;
