@@ -148,6 +148,30 @@ fn the_kernel_reads_no_clock() {
     }
 }
 
+/// What says which modules a folder has: `main.rs` or `mod.rs` in it. A file that none of them names is not compiled.
+fn roof(folder: &Path) -> Option<PathBuf> {
+    ["main.rs", "mod.rs"].map(|name| folder.join(name)).into_iter().find(|roof| roof.is_file())
+}
+
+/// Nobody would notice that the tests in a file are not run.
+#[test]
+fn every_file_of_tests_is_compiled() {
+    let is_test = |path: &PathBuf| path.components().any(|part| part.as_os_str() == "tests");
+    let all: Vec<PathBuf> = files(&root().join("crates"), ".rs").into_iter().filter(is_test).collect();
+    assert!(all.len() > 100, "tests have moved: {}", all.len());
+    for path in all {
+        let (mut folder, mut name) = (path.parent().unwrap(), path.file_stem().unwrap());
+        if roof(folder).as_ref() == Some(&path) {
+            (folder, name) = (folder.parent().unwrap(), folder.file_name().unwrap());
+        }
+        // Above the folder of the binary there is none: cargo finds that by itself.
+        let Some(roof) = roof(folder) else { continue };
+        let named = format!("mod {};", name.display());
+        let has = read(&roof).lines().any(|line| line.trim_start_matches("pub ") == named);
+        assert!(has, "{} is not a module of {}", shown(&path), shown(&roof));
+    }
+}
+
 #[test]
 fn files_are_short_and_finished() {
     // Put together here, so that this file does not find itself.
