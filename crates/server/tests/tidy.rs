@@ -164,8 +164,12 @@ fn every_file_of_tests_is_compiled() {
         if roof(folder).as_ref() == Some(&path) {
             (folder, name) = (folder.parent().unwrap(), folder.file_name().unwrap());
         }
-        // Above the folder of the binary there is none: cargo finds that by itself.
-        let Some(roof) = roof(folder) else { continue };
+        let Some(roof) = roof(folder) else {
+            // A binary is found by cargo: a file in `tests`, a folder there, or `tests` itself.
+            let is_binary = folder.ends_with("tests") || folder.join("tests").is_dir();
+            assert!(is_binary, "{} is in a folder that is no module", shown(&path));
+            continue;
+        };
         let named = format!("mod {};", name.display());
         let has = read(&roof).lines().any(|line| line.trim_start_matches("pub ") == named);
         assert!(has, "{} is not a module of {}", shown(&path), shown(&roof));
