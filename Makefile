@@ -23,8 +23,6 @@ test: tools
 	$(MAKE) unit
 	$(MAKE) doc
 	$(MAKE) alerts
-# As the tests have built it: for itself it would be built again, with other features of the crates below it.
-	scripts/schemathesis.sh target/debug/rowlock
 
 rust:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it with rustup, then try again."; exit 1; }

@@ -7,6 +7,10 @@ cd "$(dirname "$0")/.."
 root=$PWD
 binary=$(realpath "$1")
 shift
+if [ ! -x target/venv/bin/schemathesis ]; then
+  echo "schemathesis is missing: scripts/tools.sh installs it" >&2
+  exit 1
+fi
 data=$(mktemp -d)
 server=
 cleanup() {
