@@ -78,6 +78,7 @@ prove: tools
 	target/release/rowlock-sim model
 	target/release/rowlock-sim run --seeds 1..10001
 	target/release/rowlock-sim torture --minutes 30
+	target/release/rowlock-sim torture --minutes 10 --embedded
 
 wrk:
 	@command -v wrk >/dev/null || apt-get install -y --no-install-recommends wrk || \

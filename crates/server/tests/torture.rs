@@ -1,4 +1,4 @@
-//! Five minutes of `rowlock-sim torture`, and a look at whether it can fail. It lives here because only here the
+//! Five minutes of `rowlock-sim torture`, one of it with a store of its own, and a look at whether it can fail. It lives here because only here the
 //! binary under test is surely the one that was just built.
 
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ fn options(minutes: f64) -> Options {
         minutes,
         seed: Some(1),
         nodes: 3,
+        embedded: false,
         buyers: 8,
         server: Some(env!("CARGO_BIN_EXE_rowlock").into()),
         // Other tests run at the same time, and go first.
@@ -22,9 +23,9 @@ fn options(minutes: f64) -> Options {
     }
 }
 
-#[test]
-fn five_minutes() {
-    let report = run(&options(5.0)).unwrap_or_else(|failed| panic!("{failed}"));
+/// Nothing is found, although enough has happened.
+fn finds_nothing(options: &Options) {
+    let report = run(options).unwrap_or_else(|failed| panic!("{failed}"));
     println!("{report}");
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.fault_count() >= 10, "there was hardly any trouble: {report}");
@@ -41,10 +42,21 @@ fn five_minutes() {
     );
 }
 
+#[test]
+fn five_minutes() {
+    finds_nothing(&options(5.0));
+}
+
+/// The store that everybody begins with, whose process is killed again and again.
+#[test]
+fn a_minute_with_a_store_of_its_own() {
+    finds_nothing(&Options { embedded: true, ..options(1.0) });
+}
+
 /// What is found when the product is broken on purpose.
-fn found(minutes: f64, broken: &[Broken]) -> (BTreeSet<Check>, String) {
+fn found(options: Options, broken: &[Broken]) -> (BTreeSet<Check>, String) {
     let broken = broken.to_vec();
-    let report = run(&Options { broken, ..options(minutes) }).unwrap_or_else(|failed| panic!("{failed}"));
+    let report = run(&Options { broken, ..options }).unwrap_or_else(|failed| panic!("{failed}"));
     // It was asked for, so it need not be kept.
     if let Some(folder) = &report.kept {
         let _ = std::fs::remove_dir_all(folder);
@@ -55,7 +67,7 @@ fn found(minutes: f64, broken: &[Broken]) -> (BTreeSet<Check>, String) {
 /// A store whose compare-and-set does not compare: what was said of the seats has no order any more.
 #[test]
 fn seats_with_two_owners_are_found() {
-    let (found, report) = found(0.75, &[Broken::SeatCas]);
+    let (found, report) = found(options(0.75), &[Broken::SeatCas]);
     for check in [Check::Order, Check::Journal] {
         assert!(found.contains(&check), "{check:?} has not noticed: {report}");
     }
@@ -64,7 +76,8 @@ fn seats_with_two_owners_are_found() {
 /// A store that loses a booking and facts and revives a hold, and a node that dies by itself.
 #[test]
 fn what_is_lost_is_found() {
-    let (found, report) = found(0.5, &[Broken::Booking, Broken::Hold, Broken::Journal, Broken::Node]);
+    let (found, report) =
+        found(options(0.5), &[Broken::Booking, Broken::Hold, Broken::Journal, Broken::Node]);
     let should = [
         Check::Bookings,
         Check::Holds,
@@ -75,6 +88,15 @@ fn what_is_lost_is_found() {
         Check::Processes,
     ];
     for check in should {
+        assert!(found.contains(&check), "{check:?} has not noticed: {report}");
+    }
+}
+
+/// A store of its own on a disk that forgets what it said was written.
+#[test]
+fn a_disk_that_forgets_is_found() {
+    let (found, report) = found(Options { embedded: true, ..options(0.5) }, &[Broken::Disk]);
+    for check in [Check::Order, Check::Bookings, Check::Holds, Check::Maps] {
         assert!(found.contains(&check), "{check:?} has not noticed: {report}");
     }
 }

@@ -1,6 +1,6 @@
 //! Kills, stops, cuts off and empties real processes under load, and checks afterwards that every promise was kept.
 //!
-//! [`house`] has the processes, with a [`proxy`] on every way between them. [`schedule`] says from a seed which faults
+//! [`house`] has the processes: every [`node`], with a [`proxy`] on every way to it and from it, and what they share. [`schedule`] says from a seed which faults
 //! come when, and [`faults`] does them. [`buyer`]s want the same few seats; their [`client`] asks again until there is an
 //! answer, and all that is said goes into the [`history`]. Then the [`audit`] looks at everything: [`translate`] turns
 //! the history into what was said of each seat, and [`wgl`] looks for an order in which a [`seat`] can have gone
@@ -14,6 +14,7 @@ mod faults;
 mod history;
 mod house;
 mod journal;
+mod node;
 mod proxy;
 pub mod report;
 pub mod sabotage;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -58,8 +60,11 @@ pub struct Options {
     #[arg(long)]
     pub seed: Option<u64>,
     /// How many nodes.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, conflicts_with = "embedded")]
     pub nodes: usize,
+    /// One node with a store of its own, instead of several that share Postgres and Redis.
+    #[arg(long)]
+    pub embedded: bool,
     /// How many buyers.
     #[arg(long, default_value_t = 12)]
     pub buyers: usize,
@@ -78,6 +83,12 @@ pub struct Options {
     /// Break the product on purpose, to see that it is noticed.
     #[arg(long, value_enum)]
     pub broken: Vec<Broken>,
+}
+
+impl Options {
+    fn nodes(&self) -> usize {
+        if self.embedded { 1 } else { self.nodes }
+    }
 }
 
 /// How long things may take.
@@ -142,6 +153,11 @@ pub fn main(options: Options) -> ExitCode {
 
 /// Runs all of it. The folder with everything in it stays when something was found.
 pub fn run(options: &Options) -> Result<Report, Failed> {
+    if let Some(broken) = options.broken.iter().find(|broken| !broken.fits(options.embedded)) {
+        let name = broken.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let embedded = if options.embedded { "" } else { "out" };
+        return Err(Failed(format!("--broken {name} is not possible with{embedded} --embedded")));
+    }
     let server = match &options.server {
         Some(server) => server.clone(),
         None => beside()?,
@@ -191,9 +207,9 @@ async fn torture(options: &Options, server: &Path, folder: &Path) -> Result<Repo
     let seed = options.seed.unwrap_or_else(rand::random);
     let grace = Duration::from_secs(options.grace);
     let limits = Limits { answer: REQUEST_LIMIT + grace, recovery: grace * RECOVERY_GRACES, grace };
-    let house = Arc::new(House::new(server, folder, options.nodes).await?);
+    let house = Arc::new(House::new(server, folder, options).await?);
     let venue = Arc::new(Venue {
-        urls: house.nodes.iter().map(house::Node::url).collect(),
+        urls: house.nodes.iter().map(node::Node::url).collect(),
         event: house.event.clone(),
         area: house.area.clone(),
         circle: house.circle.clone(),
@@ -233,14 +249,16 @@ async fn torture(options: &Options, server: &Path, folder: &Path) -> Result<Repo
     found.extend(wrong);
     let recovered = audit::recoveries(&history, &faults, ended, limits.recovery, &mut found);
     if !found.is_empty() {
-        std::fs::write(folder.join("postgres.log"), house.postgres.said())?;
+        if let Some(shared) = &house.shared {
+            std::fs::write(folder.join("postgres.log"), shared.postgres.said())?;
+        }
         let lines: Vec<String> = faults.iter().map(|fault| format!("{fault:?}\n")).collect();
         std::fs::write(folder.join("faults.txt"), lines.concat())?;
     }
     Ok(Report {
         seed,
         seconds,
-        nodes: options.nodes,
+        nodes: options.nodes(),
         buyers: options.buyers,
         intents: history.intents.len(),
         attempts: history.attempts.len(),
@@ -276,7 +294,9 @@ async fn trouble(
     found: &mut Vec<Violation>,
 ) -> Result<Vec<Inflicted>, Failed> {
     let time = Duration::from_secs_f64(options.minutes * 60.0);
-    let (began, mut schedule, bar) = (Instant::now(), Schedule::new(seed, options.nodes), progress(time));
+    let mut schedule =
+        if options.embedded { Schedule::embedded(seed) } else { Schedule::new(seed, options.nodes) };
+    let (began, bar) = (Instant::now(), progress(time));
     let mut all = Vec::new();
     let result = loop {
         let Step { after, faults } = schedule.step();

@@ -35,7 +35,7 @@ pub async fn inflict(
     let began = recorder.clock.now();
     match fault {
         Fault::KillNode { node, down } => {
-            blocking(house, move |house| house.nodes[node].kill()).await;
+            blocking(house, move |house| house.nodes[node].kill()).await?;
             tokio::time::sleep(down).await;
             blocking(house, move |house| house.nodes[node].start()).await?;
         }
@@ -45,7 +45,7 @@ pub async fn inflict(
             house.nodes[node].resume();
         }
         Fault::SkewNode { node, seconds } => {
-            blocking(house, move |house| house.nodes[node].kill()).await;
+            blocking(house, move |house| house.nodes[node].kill()).await?;
             house.nodes[node].set_skew(Some(seconds));
             blocking(house, move |house| house.nodes[node].start()).await?;
         }
@@ -62,16 +62,18 @@ pub async fn inflict(
             house.nodes[node].cut(link, Mode::Pass);
         }
         Fault::PauseRedis { time } => {
-            house.redis.pause();
+            house.shared().redis.pause();
             tokio::time::sleep(time).await;
-            house.redis.resume();
+            house.shared().redis.resume();
         }
-        Fault::FlushRedis => drop(blocking(house, |house| house.redis.cli(&["FLUSHALL"])).await?),
-        Fault::FlushScripts => drop(blocking(house, |house| house.redis.cli(&["SCRIPT", "FLUSH"])).await?),
+        Fault::FlushRedis => drop(blocking(house, |house| house.shared().redis.cli(&["FLUSHALL"])).await?),
+        Fault::FlushScripts => {
+            drop(blocking(house, |house| house.shared().redis.cli(&["SCRIPT", "FLUSH"])).await?)
+        }
         Fault::RestartRedis { down } => {
-            blocking(house, |house| house.redis.kill()).await;
+            blocking(house, |house| house.shared().redis.kill()).await;
             tokio::time::sleep(down).await;
-            blocking(house, |house| house.redis.start_again()).await?;
+            blocking(house, |house| house.shared().redis.start_again()).await?;
         }
         Fault::PausePostgres { time } => {
             signal_postgres(house, Signal::SIGSTOP);
@@ -81,7 +83,7 @@ pub async fn inflict(
         Fault::KillPostgres { down } => {
             // The first process too, and at once: nobody is left to tell the others to tidy up.
             signal_postgres(house, Signal::SIGKILL);
-            blocking(house, |house| house.postgres.stop_at_once()).await;
+            blocking(house, |house| house.shared().postgres.stop_at_once()).await;
             tokio::time::sleep(down.max(Duration::from_millis(100))).await;
             blocking(house, start_postgres).await?;
         }
@@ -92,16 +94,16 @@ pub async fn inflict(
 /// A process of the old one may take a moment to notice that it is alone, and until then there can be no new one.
 fn start_postgres(house: &House) -> Result<(), Failed> {
     for _ in 0..START_TRIES {
-        if house.postgres.start_again().is_ok() {
+        if house.shared().postgres.start_again().is_ok() {
             return Ok(());
         }
         std::thread::sleep(START_PAUSE);
     }
-    Ok(house.postgres.start_again()?)
+    Ok(house.shared().postgres.start_again()?)
 }
 
 fn signal_postgres(house: &House, signal: Signal) {
-    for pid in house.postgres.pids() {
+    for pid in house.shared().postgres.pids() {
         // One that has ended meanwhile needs no signal.
         let _ = kill(Pid::from_raw(pid as i32), signal);
     }

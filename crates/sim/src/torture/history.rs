@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::answer::Answer;
 use super::seat::Time;
 
-/// The wall clock, which is that of Postgres on this machine, kept from going back.
+/// The wall clock, which is that of the store on this machine, kept from going back.
 #[derive(Default)]
 pub struct Clock(AtomicI64);
 

@@ -48,7 +48,8 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, seconds, nodes, buyers, intents, attempts, .. } = self;
-        writeln!(f, "{seconds} s with {nodes} nodes and {buyers} buyers, seed {seed}")?;
+        let plural = if *nodes == 1 { "" } else { "s" };
+        writeln!(f, "{seconds} s with {nodes} node{plural} and {buyers} buyers, seed {seed}")?;
         writeln!(f, "{intents} operations in {attempts} requests:")?;
         for (name, outcomes) in &self.operations {
             let mut sorted: Vec<_> = outcomes.iter().collect();

@@ -21,6 +21,19 @@ pub enum Broken {
     Journal,
     /// A node dies by itself, again and again.
     Node,
+    /// What was written since the death before is gone every second time a node with a store of its own is killed.
+    Disk,
+}
+
+impl Broken {
+    /// Whether there is such a thing to break: rows are broken in Postgres, a disk under a store of its own.
+    pub fn fits(self, embedded: bool) -> bool {
+        match self {
+            Broken::Node => true,
+            Broken::Disk => embedded,
+            Broken::SeatCas | Broken::Booking | Broken::Hold | Broken::Journal => !embedded,
+        }
+    }
 }
 
 /// How often a seat is freed.
@@ -50,7 +63,7 @@ pub async fn during(house: &Arc<House>, broken: &[Broken], stop: &AtomicBool) {
         rounds += 1;
         if steals {
             // Postgres may be away, which is one of the faults.
-            let _ = blocking(house, |house| house.postgres.sql(STEAL)).await;
+            let _ = blocking(house, |house| house.shared().postgres.sql(STEAL)).await;
         }
         if kills && rounds % STEALS_A_DEATH == 0 {
             house.nodes[0].die();
@@ -64,7 +77,7 @@ pub fn afterwards(house: &House, broken: &[Broken]) -> Result<(), Failed> {
         [(Broken::Booking, LOSE_BOOKING), (Broken::Hold, REVIVE_HOLD), (Broken::Journal, LOSE_FACTS)]
     {
         if broken.contains(&which) {
-            house.postgres.sql(sql)?;
+            house.shared().postgres.sql(sql)?;
         }
     }
     Ok(())

@@ -140,6 +140,7 @@ impl fmt::Display for Fault {
 pub struct Schedule {
     rng: StdRng,
     nodes: usize,
+    deck: Vec<Card>,
     cards: Vec<Card>,
 }
 
@@ -162,8 +163,17 @@ enum Card {
 const TOGETHER: f64 = 0.3;
 
 impl Schedule {
+    /// For nodes that share Postgres and Redis.
     pub fn new(seed: u64, nodes: usize) -> Self {
-        Self { rng: StdRng::seed_from_u64(seed), nodes, cards: Vec::new() }
+        Self { rng: StdRng::seed_from_u64(seed), nodes, deck: deck(), cards: Vec::new() }
+    }
+
+    /// For one node with a store of its own. Its clock stays right: it is the clock that decides.
+    pub fn embedded(seed: u64) -> Self {
+        let mut deck = vec![Card::KillNode; 5];
+        deck.extend([Card::PauseNode, Card::StopAll]);
+        deck.extend((0..5).map(|which| Card::Cut(Link::Clients, which)));
+        Self { rng: StdRng::seed_from_u64(seed), nodes: 1, deck, cards: Vec::new() }
     }
 
     pub fn step(&mut self) -> Step {
@@ -183,7 +193,7 @@ impl Schedule {
 
     fn fault(&mut self) -> Fault {
         if self.cards.is_empty() {
-            self.cards = deck();
+            self.cards.clone_from(&self.deck);
             self.cards.shuffle(&mut self.rng);
         }
         let card = self.cards.pop().expect("a fresh deck has cards");
@@ -289,6 +299,15 @@ mod tests {
         let kinds: BTreeSet<String> =
             (0..26).flat_map(|_| schedule.step().faults).map(|fault| fault.kind()).collect();
         assert_eq!(kinds.len(), 25, "{kinds:?}");
+    }
+
+    #[test]
+    fn a_node_with_a_store_of_its_own_is_all_that_can_be_broken() {
+        let mut schedule = Schedule::embedded(1);
+        let faults: Vec<Fault> = (0..100).flat_map(|_| schedule.step().faults).collect();
+        let kinds: BTreeSet<String> = faults.iter().map(Fault::kind).collect();
+        assert_eq!(kinds.len(), 8, "{kinds:?}");
+        assert!(faults.iter().all(|fault| fault.deafens(0)), "{kinds:?}");
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn text(attempt: &Attempt) -> Option<(u16, &str)> {
     }
 }
 
-/// A hold was made between the request and its answer, by the clock of Postgres, whatever that of its node says.
+/// A hold was made between the request and its answer, by the clock of the store, whatever that of its node says.
 pub fn times_of_holds(history: &History, found: &mut Vec<Violation>) {
     let mut known: HashSet<&str> = HashSet::new();
     let mut made: Vec<(Time, Time, &str, Time)> = Vec::new();
