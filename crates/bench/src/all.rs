@@ -60,6 +60,9 @@ pub struct Arguments {
     /// Everything once and tiny, to see that it works.
     #[arg(long, hide = true, conflicts_with = "full")]
     tiny: bool,
+    /// Look for what is stored where nobody stores anything: a control that every workload must fail.
+    #[arg(long, hide = true)]
+    forget: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
@@ -115,7 +118,7 @@ pub async fn run(arguments: Arguments) -> Fallible<bool> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let threads = arguments.client_threads.unwrap_or(cores / 4).max(1);
     let settle = if arguments.tiny { TINY_SETTLE } else { SETTLE };
-    let field = Field::new(servers, threads, settle)?;
+    let field = Field::new(servers, threads, settle, arguments.forget)?;
     let mut machine = Machine::look(field.folder());
     machine.postgres =
         field.servers.as_ref().and_then(|servers| servers.postgres().sql("SHOW server_version").ok());
@@ -240,7 +243,7 @@ fn steps(sizes: &Sizes, servers: bool, only: &[Workload]) -> u64 {
     let growth = &sizes.growth;
     let nodes = if servers { growth.nodes.len() } else { 0 };
     let of = |workload| match workload {
-        Workload::Throughput => tuning + sizes.rounds as usize * all + open * (1 + TURNS.len()) + holders,
+        Workload::Throughput => tuning + sizes.rounds as usize * all + open * (2 + TURNS.len()) + holders,
         Workload::Sale | Workload::Area | Workload::Checkout | Workload::Maps => ours,
         Workload::OneSeat => holders,
         Workload::Growth => growth.seats.len() + growth.events.len() + growth.holds.len() + 1 + nodes,

@@ -104,6 +104,49 @@ fn the_whole_benchmark_runs_and_adds_up() {
     assert_eq!(check(&unsound, folder.path()), Some(1));
 }
 
+/// What the workloads say of servers whose stores are looked for elsewhere, as if they had acknowledged without writing.
+fn problems_of_the_forgetful(arguments: &[&str]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let all = [&["all", "--tiny", "--forget", "--out", folder.path().to_str().unwrap()], arguments].concat();
+    let output = bench(&all);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let report = read(&folder.path().join("report.json"));
+    let problems = list(&report, "problems").iter().map(|problem| problem.as_str().unwrap().to_owned());
+    problems.filter(|problem| problem.contains("stored")).collect()
+}
+
+#[test]
+fn every_workload_notices_that_nothing_is_stored() {
+    let problems = problems_of_the_forgetful(&["--embedded"]);
+    for workload in [
+        "round 1",
+        "round 2",
+        "latency",
+        "cost",
+        "flash sale",
+        "one seat",
+        "an area",
+        "checkout",
+        "maps",
+        "growing seats",
+        "growing events",
+        "growing active holds",
+    ] {
+        assert!(problems.iter().any(|problem| problem.starts_with(workload)), "{workload}: {problems:#?}");
+    }
+}
+
+#[test]
+fn every_peer_is_seen_to_store_nothing() {
+    let problems = problems_of_the_forgetful(&["--only", "one-seat"]);
+    let peers =
+        ["Rowlock embedded", "Rowlock, Postgres + Redis", "SET NX + transaction", "SELECT … FOR UPDATE"];
+    for peer in peers {
+        let noticed = format!("one seat, {peer}: 1 holds were answered, and 0 holds are stored");
+        assert!(problems.contains(&noticed), "{noticed}: {problems:#?}");
+    }
+}
+
 /// Puts what was measured where the goals are.
 fn reach(report: &mut Value) {
     for ratio in report["throughput"]["ratios"].as_array_mut().unwrap() {

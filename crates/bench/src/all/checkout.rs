@@ -208,6 +208,7 @@ impl Suite {
         if occupancy != (Occupancy { available: 0, held: 0, sold: count, total: count }) {
             wrong.push(format!("not all seats are sold: {occupancy:?}"));
         }
+        wrong.extend(server.unlike(events[0], &occupancy).await?);
         wrong.extend(server.violations().await?);
         Ok((Checkout { peer, holds: held.done, steps, occupancy }, wrong))
     }

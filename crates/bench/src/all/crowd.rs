@@ -100,10 +100,8 @@ impl Suite {
                 winners.push(run.done);
                 milliseconds.push(run.elapsed.as_secs_f64() * 1e3);
             }
-            let stored = server.stored(&events).await?;
-            if stored != u64::from(times) {
-                problems.push(format!("one seat, {}: {stored} holds are stored, not {times}", peer.title()));
-            }
+            let wrong = server.audit(&events, winners.iter().sum()).await?;
+            problems.extend(wrong.into_iter().map(|what| format!("one seat, {}: {what}", peer.title())));
             drop(server);
             self.problems.extend(problems);
             let milliseconds = Spread::of(milliseconds).ok_or("nobody came")?;
@@ -150,6 +148,8 @@ impl Suite {
                 small: server.occupancy(other).await?,
             };
             let mut wrong = server.violations().await?;
+            wrong.extend(server.unlike(event, &result.large).await?);
+            wrong.extend(server.unlike(other, &result.small).await?);
             wrong.extend(problems(&result, &run, &rush));
             drop(server);
             self.problems.extend(wrong.into_iter().map(|what| format!("an area, {}: {what}", peer.title())));

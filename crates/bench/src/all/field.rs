@@ -1,5 +1,7 @@
 //! The peers, and how one of them is started with nothing in it.
 
+mod stored;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +11,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rowlock_core::org::Scope;
 use rowlock_core::{EventId, OrgId, Time};
 use rowlock_dev::process::{Process, Start};
-use rowlock_truth::Truth;
-use rowlock_truth::postgres::{PostgresOptions, PostgresTruth};
-use rowlock_truth::sqlite::SqliteTruth;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -94,6 +93,8 @@ pub struct Field {
     /// Threads of the client.
     pub threads: u32,
     settle: Duration,
+    /// Stored things are looked for where nobody has stored them: as if the servers had not written anything.
+    forget: bool,
     started: AtomicU32,
     /// As many as there are servers alive, and one.
     alive: Arc<()>,
@@ -108,10 +109,10 @@ const WORTH_IT: Duration = Duration::from_millis(100);
 const START: Duration = Duration::from_secs(30);
 
 impl Field {
-    pub fn new(servers: Option<Servers>, threads: u32, settle: Duration) -> Fallible<Self> {
+    pub fn new(servers: Option<Servers>, threads: u32, settle: Duration, forget: bool) -> Fallible<Self> {
         let folder = tempfile::Builder::new().prefix("rowlock-bench-").tempdir()?;
         let (started, alive) = (AtomicU32::new(0), Arc::new(()));
-        Ok(Self { servers, folder, pool: 20, threads, settle, started, alive })
+        Ok(Self { servers, folder, pool: 20, threads, settle, forget, started, alive })
     }
 
     pub fn folder(&self) -> &std::path::Path {
@@ -132,29 +133,38 @@ impl Field {
 
     /// A server with an empty store.
     pub async fn start(&self, peer: Peer) -> Fallible<Server<'_>> {
-        let mut server = Store { database: None, data: None };
+        let store = self.store(peer, "").await?;
+        if let (true, Some(servers), 1) =
+            (peer.needs_servers(), &self.servers, Arc::strong_count(&self.alive))
+        {
+            servers.empty_redis()?;
+        }
+        let seen = if self.forget { self.untouched(peer).await? } else { store.clone() };
+        self.run(peer, store, seen, None).await
+    }
+
+    /// An empty place for what a peer stores, by the peer's name and more.
+    async fn store(&self, peer: Peer, more: &str) -> Fallible<Store> {
+        let mut store = Store { database: None, data: None };
         if peer.needs_servers() {
             let servers = self.servers.as_ref().ok_or("Postgres and Redis are not there")?;
-            let name = format!("{peer:?}").to_lowercase();
-            server.database = Some(servers.emptied(&name).await?);
-            if Arc::strong_count(&self.alive) == 1 {
-                servers.empty_redis()?;
-            }
+            let name = format!("{peer:?}{more}").to_lowercase();
+            store.database = Some(servers.emptied(&name).await?);
         } else if peer != Peer::Bare {
             let number = self.started.fetch_add(1, Ordering::Relaxed);
             let data = self.folder().join(format!("data-{number}"));
             std::fs::create_dir(&data)?;
-            server.data = Some(data);
+            store.data = Some(data);
         }
-        self.run(peer, server, None).await
+        Ok(store)
     }
 
     /// Another node on the same store; for the embedded one, the same again after it has ended.
     pub async fn again(&self, server: &Server<'_>) -> Fallible<Server<'_>> {
-        self.run(server.peer, server.store.clone(), server.org).await
+        self.run(server.peer, server.store.clone(), server.seen.clone(), server.org).await
     }
 
-    async fn run(&self, peer: Peer, store: Store, org: Option<OrgId>) -> Fallible<Server<'_>> {
+    async fn run(&self, peer: Peer, store: Store, seen: Store, org: Option<OrgId>) -> Fallible<Server<'_>> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let log = self.folder().join(format!("server-{number}.log"));
         let mut arguments = vec!["peer".to_owned()];
@@ -198,7 +208,7 @@ impl Field {
         })?;
         let Ready { address, org } = ready.ok_or("a server did not say where it is")?;
         let alive = Arc::clone(&self.alive);
-        Ok(Server { field: self, peer, process, address, org, store, _alive: alive })
+        Ok(Server { field: self, peer, process, address, org, store, seen, _alive: alive })
     }
 }
 
@@ -216,6 +226,8 @@ pub struct Server<'a> {
     pub address: SocketAddr,
     org: Option<OrgId>,
     store: Store,
+    /// Where it is looked what is stored: the same store, except in a control.
+    seen: Store,
     _alive: Arc<()>,
 }
 
@@ -375,37 +387,6 @@ impl Server<'_> {
             return Err(format!("the occupancy of {event} answered {status}").into());
         }
         Ok(serde_json::from_slice(&body)?)
-    }
-
-    /// Holds that are stored, one seat each.
-    pub async fn stored(&self, events: &[EventId]) -> Fallible<u64> {
-        if self.peer.is_rowlock() {
-            let mut held = 0;
-            for event in events {
-                held += self.occupancy(*event).await?.held;
-            }
-            return Ok(held);
-        }
-        let Some(database) = &self.store.database else { return Ok(0) };
-        let client = servers::connect(database).await?;
-        let holds = servers::count(&client, "SELECT count(*) FROM seat_holds").await?;
-        let seats = servers::count(&client, "SELECT count(*) FROM seats WHERE status = 'held'").await?;
-        if holds == seats { Ok(holds) } else { Err(format!("{holds} holds and {seats} held seats").into()) }
-    }
-
-    /// What `rowlock verify` finds. Nothing for the others, which it does not know.
-    pub async fn violations(&self) -> Fallible<Vec<String>> {
-        let truth: Box<dyn Truth> = match (self.peer.is_rowlock(), &self.store.database, &self.store.data) {
-            (true, Some(url), _) => {
-                let options = PostgresOptions { url: url.clone(), ..PostgresOptions::default() };
-                Box::new(PostgresTruth::open_existing(options).await?)
-            }
-            (true, None, Some(data)) => Box::new(SqliteTruth::open_read_only(data)?),
-            _ => return Ok(Vec::new()),
-        };
-        let report = truth.verify(Arc::new(|_, _, _| {})).await?;
-        truth.close().await;
-        Ok(report.violations.iter().map(ToString::to_string).collect())
     }
 
     pub fn pid(&self) -> u32 {

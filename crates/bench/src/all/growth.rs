@@ -3,7 +3,6 @@
 mod holds;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rowlock_core::EventId;
 
@@ -19,9 +18,6 @@ use crate::setup::SCATTER;
 /// Seats of each of many events, and of the event that many nodes sell.
 const EVENT_SEATS: u32 = 2_000;
 const NODES_SEATS: f64 = 0.5;
-/// How long a node may take to hear of everything, and how often it is asked.
-const KNOWN: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(50);
 
 impl Suite {
     pub async fn growth(&mut self) -> Fallible<Growth> {
@@ -92,8 +88,8 @@ impl Suite {
         Ok(grown)
     }
 
-    fn note(&mut self, section: &str, wrong: Option<String>) {
-        self.problems.extend(wrong.map(|what| format!("{section}: {what}")));
+    fn note(&mut self, section: &str, wrong: Vec<String>) {
+        self.problems.extend(wrong.into_iter().map(|what| format!("{section}: {what}")));
     }
 
     async fn grown(
@@ -101,7 +97,7 @@ impl Suite {
         servers: &[Server<'_>],
         count: u32,
         seats: &Arc<Seats>,
-    ) -> Fallible<(Grown, Option<String>)> {
+    ) -> Fallible<(Grown, Vec<String>)> {
         let (turn, per_second) = (self.sizes.growth.turn, self.sizes.growth.operations_per_second);
         let load = |pace| Load {
             addresses: servers.iter().map(|server| server.address).collect(),
@@ -112,15 +108,11 @@ impl Suite {
         let waits = drive(&load(Pace::Open { per_second }), make(0)).await?;
         let rate = drive(&load(Pace::Closed), make(gentle + 1)).await?;
         let (bad, done) = (waits.bad() + rate.bad(), waits.done + rate.done);
-        let mut stored = servers[0].stored(seats.events()).await?;
-        // What other nodes have sold, a node may know a little later.
-        let last = Instant::now() + KNOWN;
-        while stored < done && Instant::now() < last {
-            tokio::time::sleep(POLL).await;
-            stored = servers[0].stored(seats.events()).await?;
+        let mut wrong = servers[0].audit(seats.events(), done).await?;
+        if bad > 0 || done == 0 {
+            wrong.push(format!("{bad} bad answers, {done} holds answered"));
         }
-        let wrong = (bad > 0 || stored != done)
-            .then(|| format!("with {count}, {bad} bad answers, {done} holds answered, {stored} stored"));
+        let wrong = wrong.into_iter().map(|what| format!("with {count}, {what}")).collect();
         let grown = Grown {
             count,
             per_second: rate.per_second(),

@@ -19,6 +19,15 @@ const PEERS: [Peer; 6] = [Peer::Bare, Peer::Empty, Peer::Embedded, Peer::Locked,
 /// Before the first rate, in the part of a turn, so that nobody's first requests count.
 const WARM_UP_REQUESTS: f64 = 500.0;
 
+/// A server between its turns.
+struct Paced<'a> {
+    ready: Ready<'a>,
+    /// Seats that were asked for.
+    taken: u64,
+    /// Holds that were answered.
+    done: u64,
+}
+
 impl Suite {
     pub async fn latency(&mut self, throughput: &Throughput) -> Fallible<Vec<LatencyOf>> {
         let mut problems = Vec::new();
@@ -29,18 +38,25 @@ impl Suite {
             let Some(rate) = throughput.rates.iter().find(|rate| rate.peer == peer) else { continue };
             let highest = rate.per_second.median;
             self.progress.step(format!("latency: starting {}", peer.title()));
-            servers.push((self.paced(peer, highest).await?, 0));
+            servers.push(self.paced(peer, highest).await?);
             result.push(LatencyOf { peer, highest_per_second: highest, points: Vec::new() });
             turns.push(Vec::new());
         }
         for percent in TURNS {
-            for (((ready, taken), latency), turns) in servers.iter_mut().zip(&result).zip(&mut turns) {
+            for ((paced, latency), turns) in servers.iter_mut().zip(&result).zip(&mut turns) {
                 let peer = latency.peer.title();
                 self.progress.step(format!("latency at {percent} %: {peer}"));
-                let (point, wrong) = self.point(ready, taken, latency.highest_per_second, percent).await?;
+                let (point, wrong) = self.point(paced, latency.highest_per_second, percent).await?;
                 problems.extend(wrong.map(|wrong| format!("latency at {percent} %, {peer}: {wrong}")));
                 turns.push(point);
             }
+        }
+        for Paced { ready, done, .. } in &servers {
+            self.progress.step(format!("latency: what is stored, {}", ready.server.peer.title()));
+            let wrong = ready.server.audit(&ready.events, *done).await?;
+            problems.extend(
+                wrong.into_iter().map(|wrong| format!("latency, {}: {wrong}", ready.server.peer.title())),
+            );
         }
         drop(servers);
         for (latency, turns) in result.iter_mut().zip(turns) {
@@ -52,7 +68,7 @@ impl Suite {
     }
 
     /// A server with a seat for every request of all rates.
-    async fn paced(&self, peer: Peer, highest: f64) -> Fallible<Ready<'_>> {
+    async fn paced(&self, peer: Peer, highest: f64) -> Fallible<Paced<'_>> {
         let server = self.field.start(peer).await?;
         let all = f64::from(TURNS.iter().sum::<u32>()) / 100.0;
         let requests = highest * all * self.sizes.latency.as_secs_f64() + WARM_UP_REQUESTS;
@@ -61,22 +77,22 @@ impl Suite {
         let each = events[0].1;
         let events: Vec<_> = events.into_iter().map(|(event, _)| event).collect();
         let ready = Ready { server, seats: Arc::new(Seats::of(events.clone(), each, 1)), events };
-        Ok(ready)
+        Ok(Paced { ready, taken: 0, done: 0 })
     }
 
     async fn point(
         &self,
-        ready: &Ready<'_>,
-        taken: &mut u64,
+        paced: &mut Paced<'_>,
         highest: f64,
         percent: u32,
     ) -> Fallible<(Point, Option<String>)> {
+        let Paced { ready, taken, done } = paced;
         if *taken == 0 {
             let per_second = highest / 4.0;
             let duration = std::time::Duration::from_secs_f64(WARM_UP_REQUESTS / per_second.max(1.0));
             let load = self.load(&ready.server, duration, Pace::Open { per_second });
             let make = |i| HoldSeats::boxed(&ready.server, i, &ready.seats, 0, u64::MAX);
-            drive(&load, make).await?;
+            *done += drive(&load, make).await?.done;
             *taken = WARM_UP_REQUESTS as u64 + 1;
             ready.server.settle().await?;
         }
@@ -89,6 +105,7 @@ impl Suite {
         let cpu = ready.server.cpu().since(before);
         let asked = (per_second * self.sizes.latency.as_secs_f64()).round() as u64 + 1;
         *taken += asked;
+        *done += run.done;
         let bad = run.bad();
         let missing = asked.saturating_sub(run.answers() + run.unsent + run.broken);
         let wrong = (bad > 0 || missing > 1).then(|| {

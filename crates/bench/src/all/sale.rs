@@ -133,6 +133,7 @@ impl Suite {
             occupancy = server.occupancy(event).await?;
         }
         let mut wrong = books.problems(&occupancy, size.seats);
+        wrong.extend(server.unlike(event, &occupancy).await?);
         wrong.extend(server.violations().await?);
         Ok((books.report(peer, size, occupancy, &buyers), wrong))
     }

@@ -181,10 +181,10 @@ impl Suite {
 
     /// Processor time from the turns, and syncs counted in a turn of their own: counting them costs a little.
     pub async fn cost(&mut self, turns: &[Turn]) -> Fallible<Vec<Cost>> {
-        let mut costs = Vec::new();
+        let (mut costs, mut problems) = (Vec::new(), Vec::new());
         for peer in self.peers(&[Peer::Embedded, Peer::Node, Peer::Literal, Peer::Locked]) {
             self.progress.step(format!("cost: {}", peer.title()));
-            let (syncs, syncs_counted, rate) = self.syncs(peer).await?;
+            let (syncs, syncs_counted, rate) = self.syncs(peer, &mut problems).await?;
             let median = |part: fn(&Cpu) -> f64| {
                 let each = of(turns, peer).map(|turn| part(&turn.cpu) * 1e3 / turn.answers.max(1) as f64);
                 Spread::of(each).map_or(0.0, |spread| spread.median)
@@ -209,22 +209,26 @@ impl Suite {
                 },
             });
         }
+        self.problems.extend(problems);
         Ok(costs)
     }
 
-    async fn syncs(&self, peer: Peer) -> Fallible<(Option<f64>, String, f64)> {
+    async fn syncs(&self, peer: Peer, problems: &mut Vec<String>) -> Fallible<(Option<f64>, String, f64)> {
         let turn = self.sizes.turn / 2;
         let ready = self.ready(peer, (self.sizes.warm_up + self.sizes.turn).as_secs_f64()).await?;
-        let (_, first) = self.warm_up(&ready).await?;
+        let (reserved, first) = self.warm_up(&ready).await?;
         let counted = self.engine_syncs(&ready).await?;
         let perf = Syncs::count(|| ready.server.pids(), self.field.folder());
         let run = self.closed(&ready, turn, first).await?;
         let thousands = run.done.max(1) as f64 / 1e3;
-        if let Some(syncs) = perf.and_then(Syncs::stop) {
+        let syncs = perf.and_then(Syncs::stop);
+        let after = self.engine_syncs(&ready).await?;
+        let wrong = check(&ready, &[&reserved, &run]).await?;
+        problems.extend(wrong.into_iter().map(|what| format!("cost, {}: {what}", peer.title())));
+        if let Some(syncs) = syncs {
             let how = "by the kernel: perf stat on fsync and fdatasync of all its processes";
             return Ok((Some(syncs as f64 / thousands), how.into(), run.per_second()));
         }
-        let after = self.engine_syncs(&ready).await?;
         Ok((Some((after.0 - counted.0) / thousands), after.1, run.per_second()))
     }
 
@@ -299,11 +303,6 @@ async fn check(ready: &Ready<'_>, runs: &[&Run]) -> Fallible<Vec<String>> {
     if peer != Peer::Refusals && refused > 0 {
         problems.push(format!("{refused} refusals of seats that nobody had"));
     }
-    if peer.holds() {
-        let stored = ready.server.stored(&ready.events).await?;
-        if stored != done {
-            problems.push(format!("{done} holds were answered and {stored} are stored"));
-        }
-    }
+    problems.extend(ready.server.lost(&ready.events, done).await?);
     Ok(problems)
 }

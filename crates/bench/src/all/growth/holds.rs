@@ -40,7 +40,7 @@ const APART: Duration = Duration::from_millis(150);
 /// Long after the second in which a seat must be shown free.
 const NEVER: Duration = Duration::from_secs(10);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum What {
     Hold,
     To(Operation),
@@ -81,11 +81,15 @@ impl What {
 /// A server with so many active holds.
 struct Crowded<'a> {
     count: u32,
+    /// Before the first operation.
+    made: u32,
     server: &'a Server<'a>,
     holders: Holders,
     /// From all over its holds: those that are bought, and those that are released.
     bought: Vec<Owned>,
     released: Vec<Owned>,
+    /// All but the one with the brief holds.
+    events: Vec<EventId>,
     map: EventId,
     brief: EventId,
     /// Of each operation.
@@ -95,9 +99,7 @@ struct Crowded<'a> {
 impl Suite {
     pub(super) async fn with_holds(&mut self) -> Fallible<Vec<WithHolds>> {
         let (all, wrong) = self.crowded().await?;
-        for wrong in wrong {
-            self.note("growing active holds", Some(wrong));
-        }
+        self.note("growing active holds", wrong);
         Ok(all)
     }
 
@@ -131,7 +133,12 @@ impl Suite {
                 all.iter_mut().zip(&runs).for_each(|(with, run)| with.runs[number].follow(run));
             }
         }
-        let wrong = all.iter().flat_map(|with| self.wrong(with)).collect();
+        let mut wrong = Vec::new();
+        for with in &all {
+            wrong.extend(self.wrong(with));
+            let found = with.server.audit(&with.events, with.active()).await?;
+            wrong.extend(found.into_iter().map(|what| format!("with {}, {what}", with.count)));
+        }
         Ok((all.iter().map(Crowded::result).collect(), wrong))
     }
 
@@ -151,8 +158,8 @@ impl Suite {
         let made = count + each as u32;
         let seats = server.seats(made + each as u32).await?;
         let each_event = seats[0].1;
-        let events = seats.into_iter().map(|(event, _)| event).collect();
-        let seats = Arc::new(Seats::of(events, each_event, 1));
+        let mut events: Vec<EventId> = seats.into_iter().map(|(event, _)| event).collect();
+        let seats = Arc::new(Seats::of(events.clone(), each_event, 1));
         let mut holders = Holders::new(self.sizes.connections, server, seats);
         let filled = holders.hold(made.into(), &self.load(server, LONG, Pace::Closed)).await?;
         if filled.done != u64::from(made) {
@@ -162,11 +169,15 @@ impl Suite {
         let map = server.events(1, MAP_SEATS, HoldTimes::default()).await?[0];
         let mut request = HoldRequest::new(HOLD, &server.token(USER));
         for ordinal in 0..USER_HOLDS {
-            server.call(request.patch(map, ordinal, ordinal.into())).await?;
+            let (status, _) = server.call(request.patch(map, ordinal, ordinal.into())).await?;
+            if status != 201 {
+                return Err(format!("a hold of the user who is looked up was answered {status}").into());
+            }
         }
+        events.push(map);
         let brief = server.events(1, BRIEF_SEATS, BRIEF).await?[0];
         let runs = OPERATIONS.iter().map(|_| Run::new()).collect();
-        Ok(Crowded { count, server, holders, bought, released, map, brief, runs })
+        Ok(Crowded { count, made, server, holders, bought, released, events, map, brief, runs })
     }
 
     async fn operate(&self, with: &mut Crowded<'_>, what: What, turn: usize) -> Fallible<Run> {
@@ -256,6 +267,16 @@ impl Crowded<'_> {
         // Those that are missing then are missed by whoever counts them.
         timeout(NEVER, all_are_free).await.unwrap_or(Ok(()))?;
         Ok(run)
+    }
+
+    /// Holds that are left by the answers. The brief ones are over.
+    fn active(&self) -> u64 {
+        let of = |wanted: What| {
+            let runs = OPERATIONS.iter().zip(&self.runs).filter(|(what, _)| **what == wanted);
+            runs.map(|(_, run)| run.done).sum::<u64>()
+        };
+        let ended = of(What::To(Operation::Confirm)) + of(What::To(Operation::Release));
+        u64::from(self.made + USER_HOLDS) + of(What::Hold) - ended
     }
 
     fn result(&self) -> WithHolds {
