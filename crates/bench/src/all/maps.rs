@@ -54,8 +54,11 @@ impl Suite {
         let (_, bytes) = server.call(&memory).await?;
         let bytes: f64 = String::from_utf8_lossy(&bytes).parse()?;
 
+        for (_, form) in FORMS {
+            self.draw(&server, event, form).await?;
+        }
         let holds = self.sizes.map_holds_per_second;
-        let source = Arc::new(Seats::of(events, seats, 1));
+        let source = Arc::new(Seats::of(events.clone(), seats, 1));
         let load = self.load(&server, self.sizes.turn, Pace::Open { per_second: holds });
         let selling = drive(&load, |i| HoldSeats::boxed(&server, i, &source, 0, u64::MAX));
         let (sold, compact, status) = tokio::join!(
@@ -64,7 +67,8 @@ impl Suite {
             self.read(&server, event, FORMS[1].1)
         );
         let (sold, runs) = (sold?, [compact?, status?]);
-        let mut wrong = Vec::new();
+        let mut wrong = server.audit(&events, sold.done).await?;
+        wrong.extend(unchanging(&sold, &runs));
         for (run, (name, _)) in runs.iter().zip(FORMS) {
             if run.bad() > 0 || run.done == 0 {
                 wrong.push(format!("not every {name} was answered"));
@@ -83,19 +87,50 @@ impl Suite {
         Ok((maps, wrong))
     }
 
-    async fn read(&self, server: &Server<'_>, event: EventId, form: &str) -> std::io::Result<Run> {
-        let path = format!("/api/events/{event}/seats?form={form}");
-        let request = client::get(&path, &server.token("reader"), &["accept-encoding: gzip"]);
-        // The static part of a map is drawn once: that is not what every reader waits for.
-        let warm = Load {
+    /// The static part of a map is drawn once: that is not what every reader waits for.
+    async fn draw(&self, server: &Server<'_>, event: EventId, form: &str) -> std::io::Result<Run> {
+        let load = Load {
             connections: 1,
             ..self.load(server, self.sizes.turn / 20, Pace::Open { per_second: 10.0 })
         };
-        drive(&warm, |_| Box::new(Same(request.clone()))).await?;
+        let request = request(server, event, form);
+        drive(&load, |_| Box::new(Same(request.clone()))).await
+    }
+
+    async fn read(&self, server: &Server<'_>, event: EventId, form: &str) -> std::io::Result<Run> {
         let load = Load {
             connections: READERS,
             ..self.load(server, self.sizes.turn, Pace::Open { per_second: self.sizes.map_reads_per_second })
         };
+        let request = request(server, event, form);
         drive(&load, |_| Box::new(Same(request.clone()))).await
+    }
+}
+
+fn request(server: &Server<'_>, event: EventId, form: &str) -> Vec<u8> {
+    let path = format!("/api/events/{event}/seats?form={form}");
+    client::get(&path, &server.token("reader"), &["accept-encoding: gzip"])
+}
+
+/// A map that does not change is drawn once, and reading it again says nothing about a sale.
+fn unchanging(sold: &Run, reads: &[Run]) -> Option<String> {
+    let most = reads.iter().map(|run| run.done).max().unwrap_or(0);
+    (sold.bad() > 0 || sold.done < most.max(1)).then(|| {
+        format!("{} holds while a map was read {most} times, {} bad answers to holds", sold.done, sold.bad())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_that_nothing_changes_is_not_measured() {
+        let run = |done, wrong| Run { done, wrong, ..Run::new() };
+        assert_eq!(unchanging(&run(2_000, 0), &[run(100, 0), run(99, 0)]), None);
+        for sold in [run(0, 0), run(0, 2_000), run(1_999, 1), run(98, 0)] {
+            assert!(unchanging(&sold, &[run(99, 0), run(50, 0)]).is_some(), "{sold:?}");
+        }
+        assert!(unchanging(&run(0, 0), &[]).is_some());
     }
 }
