@@ -55,13 +55,16 @@ pub fn goal_table(goals: &[Goal]) -> Table {
             (Some(value), ..) => amount(value, &goal.unit),
         };
         let verdict = match goal.verdict {
-            Verdict::Reached => "ok",
-            Verdict::Short => "SHORT",
-            Verdict::Missing => "MISSING",
-            Verdict::Outside => "not built yet",
+            Verdict::Reached => "ok".to_owned(),
+            Verdict::Short => "SHORT".to_owned(),
+            Verdict::Untold => {
+                format!("can't tell: measured with {}", rate(goal.with.unwrap_or(0).into()))
+            }
+            Verdict::Missing => "MISSING".to_owned(),
+            Verdict::Outside => "not built yet".to_owned(),
         };
         let sign = if goal.at_least { "≥" } else { "≤" };
-        vec![goal.name.clone(), format!("{sign} {}", amount(goal.goal, &goal.unit)), measured, verdict.into()]
+        vec![goal.name.clone(), format!("{sign} {}", amount(goal.goal, &goal.unit)), measured, verdict]
     };
     Table::new("", &["what", "goal", "measured", ""], goals.iter().map(row).collect())
 }
@@ -156,6 +159,9 @@ mod tests {
         let table = goal_table(&goals(&report));
         assert_eq!(table.rows[0][1..], ["≥ 0.60 ×", "0.31 × (0.60 to 0.70)", "SHORT"]);
         assert_eq!(table.rows[1][3], "ok");
+        report.growth.holds[1].count = 100_000;
+        let table = goal_table(&goals(&report));
+        assert_eq!(table.rows[table.rows.len() - 2][3], "can't tell: measured with 100,000");
         assert_eq!(table.rows.last().unwrap()[3], "not built yet");
     }
 }
