@@ -244,7 +244,7 @@ impl Suite {
 /// How many steps there are to show.
 fn steps(sizes: &Sizes, servers: bool, only: &[Workload]) -> u64 {
     let (all, open, holders, ours) = if servers { (7, 6, 4, 2) } else { (4, 3, 1, 1) };
-    let tuning = if servers && sizes.pools.len() > 1 { sizes.pools.len() } else { 0 };
+    let tuning = if servers { sizes.pools.len() } else { 0 };
     let growth = &sizes.growth;
     let nodes = if servers { growth.nodes.len() } else { 0 };
     let of = |workload| match workload {

@@ -13,8 +13,8 @@ use tokio_postgres::{Client, NoTls};
 pub type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// As Postgres comes, where the private servers of the tests are set up differently: `fsync` and `synchronous_commit`
-/// are on everywhere.
-const DEFAULTS: [&str; 2] = ["shared_buffers=128MB", "autovacuum_naptime=60s"];
+/// are on everywhere. More connections than it comes with, because the largest pools of two peers are open at once.
+const DEFAULTS: [&str; 3] = ["shared_buffers=128MB", "autovacuum_naptime=60s", "max_connections=300"];
 
 /// Both servers. Dropping them ends them and removes their folders.
 pub struct Servers {

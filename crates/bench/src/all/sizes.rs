@@ -17,6 +17,8 @@ pub struct Sizes {
     pub connections: u32,
     /// Connections in the pool of the peers that people build themselves. Several: the best is found first.
     pub pools: &'static [usize],
+    /// How long each of them is tried.
+    pub tuning: Duration,
     pub sale: Sale,
     /// Users who want the same seat, and how often that is tried.
     pub crowd: u32,
@@ -68,7 +70,8 @@ impl Sizes {
             latency: millis(900),
             seats_per_second: 60_000,
             connections: 256,
-            pools: &[20],
+            pools: &[20, 40, 80],
+            tuning: millis(1_000),
             sale: Sale { buyers: 10_000, seats: 2_000, speed: 60.0 },
             crowd: 1_000,
             crowd_times: 3,
@@ -99,7 +102,8 @@ impl Sizes {
             warm_up: millis(1_000),
             turn: millis(4_000),
             latency: millis(4_000),
-            pools: &[10, 20, 40],
+            pools: &[10, 20, 40, 80],
+            tuning: millis(4_000),
             sale: Sale { speed: 15.0, ..quick.sale },
             crowd_times: 20,
             checkouts: 50_000,
@@ -127,7 +131,8 @@ impl Sizes {
             latency: millis(150),
             seats_per_second: 20_000,
             connections: 16,
-            pools: &[8],
+            pools: &[4, 8],
+            tuning: millis(50),
             sale: Sale { buyers: 150, seats: 60, speed: 600.0 },
             crowd: 60,
             crowd_times: 1,

@@ -87,7 +87,7 @@ impl Suite {
         for round in 1..=self.sizes.rounds {
             for peer in self.peers(&Peer::ALL) {
                 self.progress.step(format!("throughput, round {round}: {}", peer.title()));
-                turns.push(self.turn(peer, round).await?);
+                turns.push(self.turn(peer, round, self.sizes.turn).await?);
             }
         }
         let rates = self.peers(&Peer::ALL).into_iter().filter_map(|peer| {
@@ -100,15 +100,14 @@ impl Suite {
 
     /// Finds the pool that is best for those who wait for the database with every request.
     async fn tune(&mut self) -> Fallible<()> {
-        if self.field.servers.is_none() || self.sizes.pools.len() < 2 {
-            self.field.set_pool(self.sizes.pools[0]);
+        if self.field.servers.is_none() {
             return Ok(());
         }
         let mut best = (0.0, self.sizes.pools[0]);
         for pool in self.sizes.pools {
             self.progress.step(format!("trying a pool of {pool}"));
             self.field.set_pool(*pool);
-            let turn = self.turn(Peer::Literal, 0).await?;
+            let turn = self.turn(Peer::Literal, 0, self.sizes.tuning).await?;
             if turn.per_second > best.0 {
                 best = (turn.per_second, *pool);
             }
@@ -128,16 +127,15 @@ impl Suite {
         Ok(Ready { server, seats: Arc::new(Seats::of(events.clone(), each, 1)), events })
     }
 
-    async fn turn(&mut self, peer: Peer, round: u32) -> Fallible<Turn> {
-        let (warm_up, turn) = (self.sizes.warm_up, self.sizes.turn);
+    async fn turn(&mut self, peer: Peer, round: u32, length: Duration) -> Fallible<Turn> {
         let (result, problems) = {
-            let ready = self.ready(peer, (warm_up + turn).as_secs_f64()).await?;
+            let ready = self.ready(peer, (self.sizes.warm_up + self.sizes.turn).as_secs_f64()).await?;
             if peer == Peer::Refusals {
                 sell_first(&ready).await?;
             }
             let reserved = self.warm_up(&ready).await?;
             let before = ready.server.cpu();
-            let run = self.closed(&ready, turn, reserved.1).await?;
+            let run = self.closed(&ready, length, reserved.1).await?;
             let cpu = ready.server.cpu().since(before);
             let mut problems = check(&ready, &[&reserved.0, &run]).await?;
             if round == 1 {
