@@ -2,6 +2,9 @@
 
 use super::page::{Section, Table};
 
+/// In place of a number that there is not.
+pub const NONE: &str = "–";
+
 pub fn print(sections: &[Section]) {
     for section in sections {
         println!("\n{}\n", section.title.to_uppercase());
@@ -44,9 +47,9 @@ pub fn is_of_numbers(table: &Table, column: usize) -> bool {
     table.rows.iter().all(|row| row.get(column).is_some_and(|cell| is_number(cell)))
 }
 
-/// A version is none.
+/// A version is none. What stands for a missing number is one.
 fn is_number(cell: &str) -> bool {
-    cell.replace(',', "").parse::<f64>().is_ok()
+    cell == NONE || cell.replace(',', "").parse::<f64>().is_ok()
 }
 
 #[cfg(test)]
@@ -59,6 +62,12 @@ mod tests {
         let table = Table::new("", &["peer", "rate"], rows);
         assert_eq!(draw(&table), "peer     rate\na       1,000\nlonger      7\n\n");
         assert_eq!(draw(&Table::default()), "");
-        assert!(is_number("1,000.5") && !is_number("7.0.15") && !is_number("5 s") && !is_number(""));
+        assert!(
+            is_number("1,000.5")
+                && is_number(NONE)
+                && !is_number("7.0.15")
+                && !is_number("5 s")
+                && !is_number("")
+        );
     }
 }

@@ -3,6 +3,7 @@
 use super::super::field::Peer;
 use super::super::plot::{self, Axes, Bar, Line};
 use super::super::report::{Point, Report};
+use super::super::text::NONE;
 use super::{Section, Table, bytes, ms, rate};
 
 /// The same peer has the same colour in every plot.
@@ -80,6 +81,13 @@ fn throughput(report: &Report) -> Section {
     }
 }
 
+/// Of fewer, the slowest is more than a thousandth.
+const P999_REQUESTS: u64 = 1_000;
+
+fn has_p999(point: &Point) -> bool {
+    point.times.requests >= P999_REQUESTS
+}
+
 fn latency(report: &Report) -> Section {
     let mut rows = Vec::new();
     for latency in &report.latency {
@@ -91,7 +99,7 @@ fn latency(report: &Report) -> Section {
                 ms(point.times.p50_ms),
                 ms(point.times.p99_ms),
                 format!("{} to {}", ms(point.p99_of_turns_ms.least), ms(point.p99_of_turns_ms.most)),
-                ms(point.times.p999_ms),
+                if has_p999(point) { ms(point.times.p999_ms) } else { NONE.to_owned() },
                 ms(point.times.max_ms),
                 rate(point.times.requests as f64),
                 point.unsent.to_string(),
@@ -99,7 +107,7 @@ fn latency(report: &Report) -> Section {
             ]);
         }
     }
-    let plot = |caption: &str, figure: fn(&Point) -> f64| {
+    let plot = |caption: &str, shown: fn(&Point) -> bool, figure: fn(&Point) -> f64| {
         let lines: Vec<Line> = report
             .latency
             .iter()
@@ -108,6 +116,7 @@ fn latency(report: &Report) -> Section {
                 points: latency
                     .points
                     .iter()
+                    .filter(|point| shown(point))
                     .map(|point| (f64::from(point.percent), figure(point)))
                     .collect(),
                 colour: colour(latency.peer),
@@ -119,7 +128,7 @@ fn latency(report: &Report) -> Section {
     let text = "An open loop: requests are due at fixed moments, whether or not the server keeps up, and the clock of \
                 each begins when it was due. So a stall counts for everybody who would have come meanwhile. The rates \
                 are parts of each peer's own highest one, so a faster peer also gets more load. Half load has three turns, \
-                of which the one with the middle p99 is shown. The last column is how \
+                of which the one with the middle p99 is shown. Of fewer than 1,000 requests there is no p99.9. The last column is how \
                 late requests were sent: the client's own part, and waiting for a free connection.";
     Section {
         title: "Latency: what a user waits",
@@ -142,9 +151,9 @@ fn latency(report: &Report) -> Section {
             rows,
         )],
         plots: vec![
-            plot("p50", |point| point.times.p50_ms),
-            plot("p99", |point| point.times.p99_ms),
-            plot("p99.9", |point| point.times.p999_ms),
+            plot("p50", |_| true, |point| point.times.p50_ms),
+            plot("p99", |_| true, |point| point.times.p99_ms),
+            plot("p99.9", has_p999, |point| point.times.p999_ms),
         ],
     }
 }
@@ -197,5 +206,23 @@ fn cost(report: &Report) -> Section {
             rows.collect(),
         )],
         plots: vec![("Seconds of processor time for a thousand holds".into(), plot::bars(&bars, "s"))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::all::report::Times;
+    use crate::all::sample;
+
+    #[test]
+    fn few_requests_have_no_thousandth() {
+        let mut report = sample::report();
+        let mut of = |requests| {
+            let times = &mut report.latency[0].points[0].times;
+            *times = Times { requests, p999_ms: 7.0, ..*times };
+            latency(&report).tables[0].rows[0][6].clone()
+        };
+        assert_eq!((of(999), of(1_000)), (NONE.into(), "7.00".into()));
     }
 }
