@@ -84,9 +84,10 @@ impl Suite {
             let events = server.events(1, times, HoldTimes::default()).await?;
             let (mut winners, mut milliseconds, mut problems) = (Vec::new(), Vec::new(), Vec::new());
             for seat in 0..times {
-                let run = self
-                    .rush(&server, |token| HoldRequest::new(HOLD, token).patch(events[0], seat, 1).to_vec())
-                    .await?;
+                // A cart for each seat: whoever wins twice with one cart has one hold of two seats.
+                let request =
+                    |token: &str| HoldRequest::new(HOLD, token).patch(events[0], seat, seat.into()).to_vec();
+                let run = self.rush(&server, request).await?;
                 if (run.done, run.refused) != (1, u64::from(users) - 1) {
                     problems.push(format!(
                         "one seat, {}: {} held it, {} were refused, {} wrong answers, {} broken connections",

@@ -135,7 +135,7 @@ impl Sizes {
             tuning: millis(50),
             sale: Sale { buyers: 150, seats: 60, speed: 600.0 },
             crowd: 60,
-            crowd_times: 1,
+            crowd_times: 3,
             area_places: 20,
             checkouts: 200,
             map_seats: 2_000,
