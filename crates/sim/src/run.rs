@@ -57,7 +57,9 @@ pub struct Options {
 fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
     let wrong = || format!("{text} is not like 1..1000");
     let (first, last) = text.split_once("..").ok_or_else(wrong)?;
-    Ok(first.parse().map_err(|_| wrong())?..last.parse().map_err(|_| wrong())?)
+    let seeds = first.parse().map_err(|_| wrong())?..last.parse().map_err(|_| wrong())?;
+    // Nothing is found where nothing is run.
+    if seeds.is_empty() { Err(format!("{text} has no seed in it")) } else { Ok(seeds) }
 }
 
 /// What came of many runs.

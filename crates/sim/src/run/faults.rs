@@ -65,6 +65,26 @@ impl Fault {
         Fault::RedisLosesKeys,
         Fault::ScriptFlush,
     ];
+
+    /// Whether it goes on for a while, and ends with the storm.
+    fn lasts(self) -> bool {
+        matches!(
+            self,
+            Fault::NodePause
+                | Fault::CutStore
+                | Fault::CutRedis
+                | Fault::Isolate
+                | Fault::StorePause
+                | Fault::Weather
+                | Fault::LostAnswers
+                | Fault::RedisPause
+        )
+    }
+
+    /// As it is counted.
+    pub fn name(self) -> String {
+        format!("fault: {self:?}")
+    }
 }
 
 /// Breaks things until the storm is over.
@@ -77,21 +97,30 @@ pub async fn storm(world: Arc<World>) {
             continue;
         }
         let fault = *dice.pick(&world.plan.faults);
-        strike(&world, &dice, fault);
+        let happened = strike(&world, &dice, fault);
+        // The last one comes with the end of the storm.
+        let is_over = fault.lasts() && world.clock.millis() >= end;
+        if happened && !is_over {
+            world.history.count(&fault.name());
+        }
     }
 }
 
-fn strike(world: &Arc<World>, dice: &super::dice::Dice, fault: Fault) {
+/// `false`: there was nothing that it could happen to, or it happens later and is counted then.
+fn strike(world: &Arc<World>, dice: &super::dice::Dice, fault: Fault) -> bool {
     let node = dice.index(world.plan.nodes);
     let redis = (world.plan.redis > 0).then(|| dice.index(world.plan.redis));
     let millis = *dice.pick(&[30, 100, 300, 1_000, 2_500, 6_000]);
     let now = world.clock.millis();
     let life = world.life(node);
+    let was_alive = !life.is_dead();
     world.history.note(format_args!("fault: {fault:?} node {node} redis {redis:?} {millis} ms"));
-    world.history.count(&format!("fault: {fault:?}"));
     match (fault, redis) {
         (Fault::Crash, _) => life.kill(),
-        (Fault::CrashAtStep, _) => life.kill_after(dice.between(0..=60)),
+        (Fault::CrashAtStep, _) => {
+            life.kill_after(dice.between(0..=60));
+            return false;
+        }
         (Fault::Stop, _) => world.stop(node),
         (Fault::NodePause, _) => life.pause_until(now + millis),
         (Fault::ClockJump, _) => {
@@ -106,7 +135,10 @@ fn strike(world: &Arc<World>, dice: &super::dice::Dice, fault: Fault) {
         }
         (Fault::StorePause, _) => world.net.pause(Place::Store, now + millis),
         (Fault::StoreRestart, _) => world.store.restart(),
-        (Fault::StoreRestartAtCommit, _) => world.store.restart_at_commit(true),
+        (Fault::StoreRestartAtCommit, _) => {
+            world.store.restart_at_commit(true);
+            return false;
+        }
         (Fault::Weather, _) => {
             let weather = Weather {
                 lost: dice.between(0..=150) as u32,
@@ -124,10 +156,13 @@ fn strike(world: &Arc<World>, dice: &super::dice::Dice, fault: Fault) {
         (Fault::RedisPause, Some(redis)) => world.net.pause(Place::Redis(redis), now + millis),
         (Fault::RedisFlush, Some(redis)) => world.redis[redis].flush(),
         (Fault::RedisRestart, Some(redis)) => world.redis[redis].restart(),
-        (Fault::RedisLosesKeys, Some(redis)) => drop(world.redis[redis].lose(dice, 4)),
+        (Fault::RedisLosesKeys, Some(redis)) => return world.redis[redis].lose(dice, 4) > 0,
         (Fault::ScriptFlush, Some(redis)) => world.redis[redis].forget_scripts(),
-        (_, None) => {}
+        // There is no Redis.
+        (_, None) => return false,
     }
+    let is_of_node = matches!(fault, Fault::Crash | Fault::Stop | Fault::NodePause | Fault::ClockJump);
+    was_alive || !is_of_node
 }
 
 fn change_weather(world: &Arc<World>, weather: Weather, millis: u64) {

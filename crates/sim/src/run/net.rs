@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::dice::Dice;
+use super::faults::Fault;
 use super::history::History;
 
 /// What a node can talk to.
@@ -107,14 +108,18 @@ impl Life {
         }
     }
 
-    fn step(&self) {
+    /// `true`: it crashes here.
+    fn step(&self) -> bool {
         let fuse = self.fuse.load(Ordering::Relaxed);
-        if fuse >= 0 {
-            self.fuse.store(fuse - 1, Ordering::Relaxed);
-            if fuse == 0 {
-                self.kill();
-            }
+        if fuse < 0 {
+            return false;
         }
+        self.fuse.store(fuse - 1, Ordering::Relaxed);
+        let crashes = fuse == 0 && !self.is_dead();
+        if fuse == 0 {
+            self.kill();
+        }
+        crashes
     }
 }
 
@@ -182,7 +187,9 @@ impl Net {
 
     /// One way between a node and a place, either way.
     pub async fn cross(&self, life: &Life, place: Place) -> Result<(), Lost> {
-        life.step();
+        if life.step() {
+            self.history.count(&Fault::CrashAtStep.name());
+        }
         life.must_live().await;
         let weather = self.weather();
         let mut millis = self.dice.between(0..=2);

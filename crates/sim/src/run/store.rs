@@ -27,6 +27,7 @@ use tokio::time::{sleep, timeout};
 use super::broken::Broken;
 use super::clock::Clock;
 use super::dice::Dice;
+use super::faults::Fault;
 use super::history::History;
 use super::net::Life;
 use load::Waiting;
@@ -344,6 +345,7 @@ impl Store {
         self.work().await;
         if self.fuse.swap(false, Ordering::Relaxed) {
             self.restart();
+            self.history.count(&Fault::StoreRestartAtCommit.name());
         }
         self.work().await;
         if !self.is_open(transaction) {

@@ -2,6 +2,9 @@
 
 use std::process::Command;
 
+use rowlock_sim::run::dice::Dice;
+use rowlock_sim::run::faults::Fault;
+use rowlock_sim::run::plan::Plan;
 use rowlock_sim::run::{run_all, seed};
 
 /// Seeds of every run of the tests. Many more are run by hand: docs/simulator.md has the figures.
@@ -53,17 +56,55 @@ fn no_promise_is_broken() {
     let found: Vec<_> = sum.failures.iter().map(|report| (report.seed, &report.violations)).collect();
     assert!(found.is_empty(), "{found:#?}");
     // A run in which nothing happens breaks nothing either.
-    for what in [
+    let words = [
         "hold: done",
         "confirm: done",
         "hold: unknown",
         "hold: replayed",
-        "fault: Crash",
         "hold any: done",
         "look at map",
         "belief: kept",
         "belief: wrong user",
-    ] {
-        assert!(sum.counts.get(what).is_some_and(|count| *count > 20), "{what}: {:?}", sum.counts.get(what));
+        "fault: message lost",
+        "fault: answer lost",
+        "fault: commit without an answer",
+    ];
+    for what in words.map(str::to_owned).into_iter().chain(Fault::ALL.map(Fault::name)) {
+        let count = sum.counts.get(&what).copied().unwrap_or(0);
+        assert!(count > 20, "{what}: {count}");
+    }
+}
+
+#[test]
+fn a_fault_that_hits_nothing_is_not_counted() {
+    let of_redis = [
+        Fault::CutRedis,
+        Fault::RedisPause,
+        Fault::RedisFlush,
+        Fault::RedisRestart,
+        Fault::RedisLosesKeys,
+        Fault::ScriptFlush,
+    ];
+    let has_none = |number: &u64| {
+        let plan = Plan::draw(&Dice::new(*number).fork());
+        plan.redis == 0 && plan.faults.iter().any(|fault| of_redis.contains(fault))
+    };
+    for number in SEEDS.filter(has_none).take(3) {
+        let counts = seed::run(number, None, false).counts;
+        for fault in of_redis {
+            assert_eq!(counts.get(&fault.name()), None, "seed {number}: {}", fault.name());
+        }
+    }
+}
+
+#[test]
+fn no_seeds_are_not_no_violation() {
+    for none in ["5..5", "7..5"] {
+        let said = Command::new(env!("CARGO_BIN_EXE_rowlock-sim"))
+            .args(["run", "--seeds", none])
+            .output()
+            .expect("the simulator runs");
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(!said.status.success() && error.contains("has no seed in it"), "{none}: {error}");
     }
 }
