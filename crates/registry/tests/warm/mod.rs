@@ -1,6 +1,7 @@
 //! The warm tier on real Redis servers, each test with its own.
 
 mod announce;
+mod behind;
 mod claims;
 mod modes;
 mod outage;
