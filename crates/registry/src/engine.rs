@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use rowlock_core::booking::Booking;
+use rowlock_core::command::Places;
 use rowlock_core::fact::{Fact, Stream};
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::{
     BookingId, Command, EventId, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Time, UserId,
+    decide,
 };
 use rowlock_truth::read::{EventPage, JournalRow};
 use rowlock_truth::{Belief, Committed, Durability, Truth};
@@ -24,7 +26,7 @@ use crate::chance::Chance;
 use crate::claims::Claims;
 use crate::expiry::{self, Expiry};
 use crate::health::{self, Health};
-use crate::hot::{HotTier, LiveEvent};
+use crate::hot::{HotEvent, HotTier, LiveEvent};
 use crate::lane::{Committal, Lane};
 use crate::metrics::Metrics;
 use crate::reconcile::{self, Comparison, Repairs};
@@ -263,7 +265,8 @@ impl Engine {
 
     async fn claim_and_submit(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
         let lane = self.lane(&request.command);
-        let Some(claims) = &self.inner.claims else { return lane.submit(request, None).await };
+        let claims = self.inner.claims.as_ref().filter(|_| self.may_be_claimed(&request.command));
+        let Some(claims) = claims else { return lane.submit(request, None).await };
         let request = if claims.can_be_made_together(&request.command) {
             match lane.submit_at_the_door(request).await {
                 Ok(answer) => return answer,
@@ -274,6 +277,12 @@ impl Engine {
         };
         let claim = Box::pin(claims.claim(&request)).await?;
         lane.submit(request, claim).await
+    }
+
+    /// Whoever meets the claim of another is told that seats are taken, so that must be what the kernel would say.
+    fn may_be_claimed(&self, command: &Command) -> bool {
+        let (Command::Hold(places) | Command::Book { places, .. }) = command else { return true };
+        self.hot().peek(places.event).is_none_or(|live| is_about_seats(&live.read(), places))
     }
 
     /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
@@ -291,15 +300,13 @@ impl Engine {
         // Read only where it matters: seats that are free or sold are so at any time.
         let now = LazyCell::new(|| self.now());
         let margin = self.inner.options.refusal_margin.as_millis() as i64;
-        let surely_taken = |seat: &&SeatId| {
-            event
-                .ordinal(**seat)
-                .is_some_and(|ordinal| event.surely_taken(ordinal, &places.user, || *now, margin))
-        };
+        let taken = |ordinal| event.surely_taken(ordinal, &places.user, || *now, margin);
+        let surely_taken = |seat: &&SeatId| event.ordinal(**seat).is_some_and(taken);
         let seats: Vec<SeatId> = places.seats.iter().filter(surely_taken).copied().collect();
         let policy = &event.event().policy;
         let is_on_sale = || policy.sells_always() || policy.sells_at(*now);
-        (!seats.is_empty() && is_on_sale()).then_some(Refusal::SeatsTaken { seats })
+        let is_refused = !seats.is_empty() && is_about_seats(&event, places) && is_on_sale();
+        is_refused.then_some(Refusal::SeatsTaken { seats })
     }
 
     /// The event as this process sees it, loaded if need be. Another org's event does not exist.
@@ -538,6 +545,11 @@ impl Engine {
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.inner.metrics
     }
+}
+
+/// Whether the kernel gets as far as asking whose the seats are. It refuses for other reasons before that.
+fn is_about_seats(event: &HotEvent, places: &Places) -> bool {
+    places.seats.iter().all(|seat| event.ordinal(*seat).is_some()) && decide::check_shape(places).is_ok()
 }
 
 impl Committal for Tiers {

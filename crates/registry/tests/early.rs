@@ -7,10 +7,12 @@ use std::time::Duration;
 use crate::support::{House, no_sweep};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use parking_lot::Mutex;
+use rowlock_core::command::Places;
 use rowlock_core::policy::Policy;
-use rowlock_core::{OrgId, Refusal, Request, Time};
+use rowlock_core::{BlockId, Command, OrgId, Refusal, Request, Time};
 use rowlock_registry::EngineOptions;
 use rowlock_truth::conformance::stage::{Setup, keyed};
+use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seat_that_is_known_to_be_taken_is_refused_without_asking() {
@@ -43,6 +45,40 @@ async fn the_truth_is_asked_where_memory_can_be_wrong() {
         Request { org: OrgId::from_uuid(uuid::Uuid::from_u128(9)), ..house.stage.hold("bob", &[0]) };
     assert_eq!(house.refused(stranger).await, Refusal::UnknownEvent { event: house.stage.event });
     assert_eq!(house.truth.batches().len(), asked + 4);
+    house.close().await;
+}
+
+/// Each names a seat that is surely taken, and has something else wrong with it that comes first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_request_itself_is_told_before_what_is_taken() {
+    let house = House::new(Setup::default()).await;
+    let stage = &house.stage;
+    house.held(stage.hold("ann", &[0])).await;
+    let asked = house.truth.batches().len();
+    let area = (stage.areas[0], 1);
+    let in_block =
+        Places { blocks: vec![(BlockId::from_uuid(Uuid::nil()), 0)], ..stage.places("bob", &[0], &[]) };
+    let wrong = [
+        (stage.places("bob", &[0, 0], &[]), "must not name a seat twice"),
+        (stage.places("bob", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0], &[]), "must not name a seat twice"),
+        (stage.places("bob", &[0], &[area, area]), "must not name an area twice"),
+        (stage.places("bob", &[0], &[(area.0, 0)]), "must have quantities between 1 and 1000"),
+        (in_block, "must be between 1 and 500"),
+    ];
+    for (places, expected) in wrong {
+        match house.refused(stage.request(Command::Hold(places))).await {
+            Refusal::Invalid { rule, .. } => assert_eq!(rule, expected),
+            other => panic!("not «{expected}»: {other:?}"),
+        }
+    }
+    let unknown = Refusal::UnknownSeats { seats: stage.seats(&[4_000]) };
+    assert_eq!(house.refused(stage.hold("bob", &[0, 4_000])).await, unknown);
+    assert_eq!(house.truth.batches().len(), asked + 6, "the truth has said so each time");
+    // An area alone is nothing unusual.
+    let taken = Refusal::SeatsTaken { seats: stage.seats(&[0]) };
+    let with_area = stage.request(Command::Hold(stage.places("bob", &[0, 1], &[area])));
+    assert_eq!(house.refused(with_area).await, taken);
+    assert_eq!(house.truth.batches().len(), asked + 6);
     house.close().await;
 }
 

@@ -356,7 +356,8 @@ fn choose(free: impl Iterator<Item = (u32, Spot)>, wanted: usize) -> Vec<u32> {
     first
 }
 
-fn check_shape(places: &Places) -> Result<(), Refusal> {
+/// What can be wrong with a hold whatever the event is like. It comes before all other refusals.
+pub fn check_shape(places: &Places) -> Result<(), Refusal> {
     let invalid = |field, rule: &str| Err(Refusal::Invalid { field, rule: rule.to_owned() });
     if places.seats.is_empty() && places.blocks.is_empty() && places.areas.is_empty() {
         return invalid("seat_ids", "must name a seat when no area is named");

@@ -20,6 +20,8 @@ use crate::slice::{EventRow, RecordKey, Slice};
 use crate::text::UserId;
 use crate::time::Time;
 
+pub use hold::check_shape;
+
 pub type Facts = Vec<Fact>;
 
 /// What a command comes to: facts, and which row is its answer once they are applied.
@@ -219,9 +221,11 @@ fn different_seats(seats: &[SeatId]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn has_duplicates<'i, T: Ord + 'i>(items: impl ExactSizeIterator<Item = &'i T>) -> bool {
-    if items.len() < 2 {
-        return false;
+fn has_duplicates<'i, T: Ord + 'i>(items: impl ExactSizeIterator<Item = &'i T> + Clone) -> bool {
+    /// Up to here comparing all of them costs less than room for a sorted list.
+    const FEW: usize = 8;
+    if items.len() <= FEW {
+        return items.clone().enumerate().any(|(i, item)| items.clone().take(i).any(|before| before == item));
     }
     let mut sorted: Vec<&T> = items.collect();
     sorted.sort_unstable();

@@ -1,11 +1,16 @@
 //! Claims on one server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rowlock_core::CartToken;
+use rowlock_core::{CartToken, Command, Refusal};
 use rowlock_registry::warm::{Claim, Claimed, Receipt, Warm, WarmOptions};
+use rowlock_registry::{Engine, Failure};
+use rowlock_truth::Truth;
+use rowlock_truth::conformance::stage::Setup;
 
 use super::support::*;
+use crate::support::{House, no_sweep};
 
 #[tokio::test]
 async fn all_of_the_seats_or_none() {
@@ -122,6 +127,35 @@ async fn a_stale_claim_is_healed_only_as_it_was_seen() {
     assert_eq!(left.iter().map(|(seat, _)| *seat).collect::<Vec<_>>(), seats([2, 3]));
     warm.heal(org(), event(), &left[1..]).await.unwrap();
     claimed(claim(&warm, "bob", &[1, 3]).await);
+}
+
+/// Somebody claims the seat through another node, so that only Redis knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_request_itself_is_told_before_whose_the_seats_are() {
+    let house = House::new(Setup::default()).await;
+    let (_servers, warm) = one().await;
+    let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
+    let engine = Engine::start_with(truth, Some(warm.clone()), no_sweep()).await.expect("an engine");
+    let stage = &house.stage;
+    let (ada, cart, seats) = (user("ada"), CartToken::unnamed(), stage.seats(&[0]));
+    claimed(
+        warm.claim(&Claim { org: stage.org, event: stage.event, user: &ada, cart: &cart, seats: &seats })
+            .await,
+    );
+    let refused = async |request| match engine.execute(request).await {
+        Err(Failure::Refused(refusal)) => refusal,
+        other => panic!("not refused: {other:?}"),
+    };
+    assert_eq!(refused(stage.hold("bob", &[0])).await, Refusal::SeatsTaken { seats });
+    let booked = |seats| Command::Book { places: stage.places("bob", seats, &[]), payment_reference: None };
+    for command in [Command::Hold(stage.places("bob", &[0, 0], &[])), booked(&[0, 0])] {
+        let refusal = refused(stage.request(command)).await;
+        assert!(matches!(&refusal, Refusal::Invalid { rule, .. } if rule.contains("twice")), "{refusal:?}");
+    }
+    let unknown = Refusal::UnknownSeats { seats: stage.seats(&[4_000]) };
+    assert_eq!(refused(stage.hold("bob", &[0, 4_000])).await, unknown);
+    assert_eq!(refused(stage.request(booked(&[0, 4_000]))).await, unknown);
+    engine.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
