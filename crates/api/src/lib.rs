@@ -39,6 +39,8 @@ use axum::middleware::from_fn_with_state;
 use rowlock_registry::Engine;
 
 pub use options::{ApiOptions, HttpLimits, JwtOptions, OptionsError, RateLimits};
+/// For the command line, so that it accepts what the API accepts.
+pub use wire::FromText;
 
 use app::{App, Shared};
 use middleware::{Access, Gate, gate, unknown_route};

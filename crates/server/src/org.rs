@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use rowlock_api::credential;
+use rowlock_api::{FromText, credential};
 use rowlock_core::org::{ApiKey, Org, Scope, Scopes};
 use rowlock_core::{Actor, Command, Name, OrgId, Outcome, Request};
 use rowlock_registry::{Engine, Failure};
@@ -20,7 +20,7 @@ const IN_USE: &str =
     "If that is a running server, ask it: POST /api/admin/orgs with a key that has the scope operator";
 
 pub fn create(settings: &Settings, args: &OrgCreate) -> Result<ExitCode, Fault> {
-    let name = Name::new(&args.name).map_err(|rule| Fault::new(format!("the name of the org {rule}")))?;
+    let name = Name::read(&args.name).map_err(|rule| Fault::new(format!("the name of the org {rule}")))?;
     let (org, key, text) = store::block_on(async {
         let engine = store::engine(settings, store::open(settings, IN_USE).await?).await?;
         let made = create_with_key(&engine, name, args.operator).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rowlock_api::credential;
+use rowlock_api::{FromText, credential};
 use rowlock_core::UserId;
 use rowlock_core::org::{Scope, Scopes};
 
@@ -15,7 +15,10 @@ use crate::settings::Settings;
 use crate::{secret, store};
 
 pub fn run(settings: &Settings, args: &Token) -> Result<ExitCode, Fault> {
-    let user = UserId::new(&args.user).map_err(|rule| Fault::new(format!("--user {rule}")))?;
+    let user = UserId::read(&args.user).map_err(|rule| Fault::new(format!("--user {rule}")))?;
+    if args.scopes.contains(&Scope::ActAs) {
+        return Err(Fault::new("--scope act_as is for API keys only: a token speaks for the user in it"));
+    }
     let scopes: Scopes = match args.scopes.is_empty() {
         true => [Scope::Read, Scope::Hold].into_iter().collect(),
         false => args.scopes.iter().copied().collect(),

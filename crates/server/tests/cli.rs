@@ -30,8 +30,16 @@ fn org_create_gives_operator_only_when_asked() {
     assert!(stdout(&output).contains("admin") && !stdout(&output).contains("operator"));
     let output = run(&["org", "create", "--data", text(folder.path()), "Opera", "--operator"]);
     assert!(stdout(&output).contains("operator"));
-    let output = run(&["org", "create", "--data", text(folder.path()), " "]);
-    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn org_create_refuses_the_names_that_the_api_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, why) in [(" ", "must not be empty"), (" Opera", "must not begin with white space")] {
+        let output = run(&["org", "create", "--data", text(folder.path()), name]);
+        assert_eq!(output.status.code(), Some(2), "{name:?}");
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -122,6 +130,8 @@ async fn a_token_is_good_for_its_org_and_user() {
         (vec!["--org", "00000000-0000-7000-8000-000000000000", "--user", "anna"], "no org"),
         (vec!["--org", "opera", "--user", "anna"], "UUID"),
         (vec!["--org", &org, "--user", ""], "--user"),
+        (vec!["--org", &org, "--user", " anna"], "must not begin with white space"),
+        (vec!["--org", &org, "--user", "anna", "--scope", "act_as"], "API keys only"),
         (vec!["--org", &org, "--user", "anna", "--scope", "everything"], "must be one of"),
         (vec!["--org", &org, "--user", "anna", "--ttl-seconds", "0"], "ttl"),
     ] {
