@@ -22,7 +22,7 @@ impl TrustedProxies {
     pub fn new(texts: &[String]) -> Result<Self, OptionsError> {
         let networks = texts.iter().map(|text| {
             Network::read(text).ok_or_else(|| {
-                let rule = format!("«{text}» must be an address or a network such as 10.0.0.0/8");
+                let rule = format!("has «{text}», which is no address and no network such as 10.0.0.0/8");
                 OptionsError::new("trusted_proxies", rule)
             })
         });

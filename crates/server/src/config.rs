@@ -40,6 +40,17 @@ impl fmt::Display for Origin {
 
 type Flat = BTreeMap<String, (Value, Origin)>;
 
+/// Who set what: for what is found wrong only when it is used.
+#[derive(Clone, Debug)]
+pub struct Origins(BTreeMap<String, Origin>);
+
+impl Origins {
+    /// A setting that can't be used. `rule` goes on behind its name.
+    pub fn broken(&self, key: &str, rule: &str) -> Fault {
+        broken(key, rule, self.0.get(key).unwrap_or(&Origin::Default))
+    }
+}
+
 /// What the process was started with.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -51,6 +62,10 @@ pub struct Sources {
 
 /// Reads all the layers. The last one that names a setting wins.
 pub fn load(sources: &Sources) -> Result<Settings, Fault> {
+    load_with_origins(sources).map(|(settings, _)| settings)
+}
+
+pub fn load_with_origins(sources: &Sources) -> Result<(Settings, Origins), Fault> {
     let mut flat = defaults();
     if let Some(path) = &sources.file {
         merge_file(&mut flat, path)?;
@@ -62,8 +77,9 @@ pub fn load(sources: &Sources) -> Result<Settings, Fault> {
     let settings: Settings = nest(&flat).try_into().map_err(|error: toml::de::Error| {
         Fault::new(format!("the settings are not valid: {}", error.message()))
     })?;
-    settings.check().map_err(|(key, rule)| broken(key, &rule, &flat[key].1))?;
-    Ok(settings)
+    let origins = Origins(flat.into_iter().map(|(key, (_, origin))| (key, origin)).collect());
+    settings.check().map_err(|(key, rule)| origins.broken(key, &rule))?;
+    Ok((settings, origins))
 }
 
 fn defaults() -> Flat {

@@ -15,28 +15,28 @@ const FAILED: u8 = 2;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let environment = || std::env::vars_os().collect();
-    let done =
-        match &cli.command {
-            Command::Serve(args) => config::load(&args.sources(environment()))
-                .and_then(|settings| serve::run(settings, args.demo)),
-            Command::Token(args) => config::load(&args.common.sources(environment()))
-                .and_then(|settings| token::run(&settings, args)),
-            Command::Org(Org::Create(args)) => config::load(&args.common.sources(environment()))
-                .and_then(|settings| org::create(&settings, args)),
-            Command::Verify(args) => {
-                config::load(&args.common.sources(environment())).and_then(|settings| verify::run(&settings))
-            }
-            Command::Migrate(args) => {
-                config::load(&args.common.sources(environment())).and_then(|settings| migrate::run(&settings))
-            }
-            Command::Reconcile(args) => config::load(&args.common.sources(environment()))
-                .and_then(|settings| reconcile::run(&settings, args)),
-            Command::Dev(Dev::Up(args)) => dev::up(args),
-            Command::Openapi => {
-                say(rowlock_api::openapi_json().trim_end());
-                Ok(ExitCode::SUCCESS)
-            }
-        };
+    let done = match &cli.command {
+        Command::Serve(args) => config::load_with_origins(&args.sources(environment()))
+            .and_then(|(settings, origins)| serve::run(&settings, &origins, args.demo)),
+        Command::Token(args) => {
+            config::load(&args.common.sources(environment())).and_then(|settings| token::run(&settings, args))
+        }
+        Command::Org(Org::Create(args)) => config::load(&args.common.sources(environment()))
+            .and_then(|settings| org::create(&settings, args)),
+        Command::Verify(args) => {
+            config::load(&args.common.sources(environment())).and_then(|settings| verify::run(&settings))
+        }
+        Command::Migrate(args) => {
+            config::load(&args.common.sources(environment())).and_then(|settings| migrate::run(&settings))
+        }
+        Command::Reconcile(args) => config::load(&args.common.sources(environment()))
+            .and_then(|settings| reconcile::run(&settings, args)),
+        Command::Dev(Dev::Up(args)) => dev::up(args),
+        Command::Openapi => {
+            say(rowlock_api::openapi_json().trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
     done.unwrap_or_else(|fault| {
         eprintln!("error: {fault}");
         ExitCode::from(FAILED)

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rand::RngCore;
 
+use crate::config::Origins;
 use crate::fault::Fault;
 use crate::files;
 use crate::settings::{MIN_SECRET_BYTES, Settings};
@@ -30,14 +31,17 @@ pub fn signing_secret(settings: &Settings, data: &Path) -> Result<Option<Vec<u8>
 }
 
 /// The text of the JWKS file, if one is configured.
-pub fn public_keys(settings: &Settings) -> Result<Option<String>, Fault> {
+pub fn public_keys(settings: &Settings, origins: &Origins) -> Result<Option<String>, Fault> {
     let path = &settings.auth.jwks_file;
     if path.is_empty() {
         return Ok(None);
     }
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        Err(error) => Err(Fault::new(format!("auth.jwks_file: the file {path} can't be read: {error}"))),
+        Err(error) => {
+            let rule = format!("names the file {path}, which can't be read: {error}");
+            Err(origins.broken("auth.jwks_file", &rule))
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use rowlock_api::{Api, ApiOptions, JwtOptions};
 use rowlock_registry::Engine;
 use tokio::net::TcpListener;
 
+use crate::config::Origins;
 use crate::connections::{self, Limits};
 use crate::demo::{self, Demo};
 use crate::fault::Fault;
@@ -21,14 +22,14 @@ use crate::{logging, secret, store, telemetry};
 /// How long the store may take to finish what was accepted.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-pub fn run(settings: Settings, with_demo: bool) -> Result<ExitCode, Fault> {
+pub fn run(settings: &Settings, origins: &Origins, with_demo: bool) -> Result<ExitCode, Fault> {
     logging::start(&settings.server);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers())
         .enable_all()
         .build()
         .map_err(|error| Fault::new(format!("the runtime can't be started: {error}")))?;
-    runtime.block_on(serve(&settings, with_demo))?;
+    runtime.block_on(serve(settings, origins, with_demo))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -37,7 +38,7 @@ pub fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1))
 }
 
-async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
+async fn serve(settings: &Settings, origins: &Origins, with_demo: bool) -> Result<(), Fault> {
     let mut signals = Signals::listen()?;
     let data = Path::new(&settings.server.data);
     let metrics = telemetry::start()?;
@@ -52,7 +53,7 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
             "tokens are checked with a secret of this node alone: give all nodes the same auth.jwt_secret"
         );
     }
-    let listener = bind(&settings.server.listen).await?;
+    let listener = bind(&settings.server.listen, origins).await?;
     let address = listener
         .local_addr()
         .map_err(|error| Fault::new(format!("the address being listened on is unknown: {error}")))?;
@@ -70,7 +71,7 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
                 issuer: settings.auth.issuer.clone(),
                 audience: settings.auth.audience.clone(),
                 hs256_secret: signing,
-                jwks: secret::public_keys(settings)?,
+                jwks: secret::public_keys(settings, origins)?,
             },
             limits: settings.http_limits(),
             rates: settings.rate_limits(),
@@ -78,7 +79,7 @@ async fn serve(settings: &Settings, with_demo: bool) -> Result<(), Fault> {
             metrics: Some(metrics.clone()),
         },
     )
-    .map_err(|error| Fault::new(format!("the setting {} {}", setting(error.setting), error.rule)))?;
+    .map_err(|error| origins.broken(setting(error.setting), &error.rule))?;
     tokio::spawn(telemetry::upkeep(metrics));
     tokio::spawn(telemetry::lateness());
     announce(settings, &engine, &url, demo.as_ref()).await?;
@@ -130,16 +131,17 @@ fn setting(option: &'static str) -> &'static str {
     }
 }
 
-async fn bind(listen: &str) -> Result<TcpListener, Fault> {
+async fn bind(listen: &str, origins: &Origins) -> Result<TcpListener, Fault> {
     TcpListener::bind(listen).await.map_err(|error| {
         let why = match error.kind() {
             ErrorKind::AddrInUse => {
                 "another process listens there already; choose another with --listen".into()
             }
             ErrorKind::PermissionDenied => "this user may not listen there; take a port from 1024 up".into(),
+            ErrorKind::InvalidInput => "it must be an address with a port, such as 127.0.0.1:8080".into(),
             _ => error.to_string(),
         };
-        Fault::new(format!("can't listen on {listen} (server.listen): {why}"))
+        origins.broken("server.listen", &format!("is {listen}, but nobody can listen there: {why}"))
     })
 }
 

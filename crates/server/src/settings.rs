@@ -228,8 +228,8 @@ impl Settings {
             ("auth.issuer", &self.auth.issuer),
             ("auth.audience", &self.auth.audience),
         ] {
-            if text.is_empty() {
-                return wrong(key, "must not be empty");
+            if text.trim().is_empty() {
+                return wrong(key, "must not be empty or blank");
             }
         }
         let truth = &self.store.truth;

@@ -95,6 +95,33 @@ fn settings_come_from_the_environment_and_errors_name_them() {
     assert!(stderr(&output).contains("ROWLOCK__SERVER__LISSTEN"), "{}", stderr(&output));
 }
 
+/// These are found out by whoever uses them, long after all settings were read.
+#[test]
+fn settings_that_prove_wrong_in_use_are_named_with_their_origin() {
+    let folder = tempfile::tempdir().unwrap();
+    let no_keys = folder.path().join("no-keys");
+    std::fs::write(&no_keys, "some text").unwrap();
+    let absent = folder.path().join("absent");
+    let refused = |variable: &str, value: &str, setting: &str, why: &str| {
+        let mut command = crate::support::rowlock();
+        command.args(["serve", "--data", text(&folder.path().join("data"))]);
+        match variable {
+            "--listen" => command.args([variable, value]),
+            _ => command.args(["--listen", "127.0.0.1:0"]).env(variable, value),
+        };
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{variable}={value}");
+        for word in [variable, setting, why, "it is set by"] {
+            assert!(stderr(&output).contains(word), "«{word}» is not in: {}", stderr(&output));
+        }
+    };
+    refused("ROWLOCK__AUTH__JWKS_FILE", text(&no_keys), "auth.jwks_file", "must be a JWKS in JSON");
+    refused("ROWLOCK__AUTH__JWKS_FILE", text(&absent), "auth.jwks_file", "can't be read");
+    refused("ROWLOCK__HTTP__TRUSTED_PROXIES", "foo", "http.trusted_proxies", "«foo»");
+    refused("ROWLOCK__AUTH__ISSUER", " ", "auth.issuer", "must not be empty");
+    refused("--listen", "nonsense", "server.listen", "an address with a port");
+}
+
 #[tokio::test]
 async fn a_token_is_good_for_its_org_and_user() {
     let folder = tempfile::tempdir().unwrap();

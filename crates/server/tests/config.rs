@@ -148,6 +148,7 @@ fn a_value_out_of_range_is_named_with_its_origin() {
         ("server.log_level", "warning"),
         ("server.log_level", "info,verbose"),
         ("server.listen", ""),
+        ("auth.issuer", " "),
         ("auth.jwt_secret", "too short"),
     ] {
         let variable = format!("ROWLOCK__{}", key.to_uppercase().replace('.', "__"));

@@ -72,8 +72,9 @@ impl Verifier {
             keys.push(Key::new(None, Algorithm::HS256, decoding, options));
         }
         if let Some(text) = &options.jwks {
-            let set: JwkSet =
-                serde_json::from_str(text).map_err(|error| OptionsError::new("jwt.jwks", error))?;
+            let set: JwkSet = serde_json::from_str(text).map_err(|error| {
+                OptionsError::new("jwt.jwks", format_args!("must be a JWKS in JSON: {error}"))
+            })?;
             if set.keys.is_empty() {
                 return Err(OptionsError::new("jwt.jwks", "must have at least one key"));
             }
@@ -179,7 +180,7 @@ fn algorithm(jwk: &Jwk) -> Option<Algorithm> {
 fn public_key(jwk: &Jwk, options: &JwtOptions) -> Result<Key, OptionsError> {
     let invalid = |rule: &str| {
         let id = jwk.common.key_id.as_deref().unwrap_or("without kid");
-        OptionsError::new("jwt.jwks", format!("key {id}: {rule}"))
+        OptionsError::new("jwt.jwks", format!("has the key {id}, which can't be used: {rule}"))
     };
     let algorithm = algorithm(jwk).ok_or_else(|| invalid("must have alg RS256, ES256 or EdDSA"))?;
     let decoding = DecodingKey::from_jwk(jwk).map_err(|error| invalid(&error.to_string()))?;
