@@ -98,3 +98,16 @@ fn a_large_head_is_refused() {
     assert_eq!(stadium.first_line(&get(32 * 1024)).unwrap(), "HTTP/1.1 200 OK");
     assert_eq!(stadium.first_line(&get(130 * 1024)).unwrap(), "HTTP/1.1 431 Re");
 }
+
+#[test]
+fn a_long_address_is_refused_without_a_word() {
+    let stadium = Stadium::open(10_000);
+    let get = |bytes: usize| {
+        format!("GET /{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "a".repeat(bytes - 1))
+    };
+    assert_eq!(stadium.first_line(&get(65_534)).unwrap(), "HTTP/1.1 404 No");
+    let mut answer = String::new();
+    stadium.ask(&get(65_535)).read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 414 URI Too Long\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n"), "the body is empty: {answer}");
+}
