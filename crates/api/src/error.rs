@@ -173,6 +173,14 @@ pub struct Conflict {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub max_expires_at: Option<Timestamp>,
+    /// The name that is in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub name: Option<String>,
+    /// The place that would be two seats: its block, and its row and number as they are printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "Stalls A-1")]
+    pub place: Option<String>,
 }
 
 /// An error, as RFC 9457 writes it.
@@ -385,7 +393,9 @@ impl From<Refusal> for Problem {
             Refusal::UnknownOrg { .. } => new(&UNKNOWN_ORG),
             Refusal::UnknownKey { .. } => new(&UNKNOWN_KEY),
             Refusal::UnknownEvent { .. } => new(&UNKNOWN_EVENT),
-            Refusal::UnknownBlock { .. } => new(&UNKNOWN_BLOCK),
+            Refusal::UnknownBlock { block } => {
+                new(&UNKNOWN_BLOCK).about(Conflict { block_id: Some(block.uuid()), ..Conflict::default() })
+            }
             Refusal::UnknownTier { .. } => new(&UNKNOWN_TIER),
             Refusal::UnknownSeats { seats } => new(&UNKNOWN_SEATS).about_seats(seats),
             Refusal::UnknownArea { area } => {
@@ -425,9 +435,14 @@ impl From<Refusal> for Problem {
                 closes_at: closes_at.map(Timestamp),
                 ..Conflict::default()
             }),
-            Refusal::AlreadyCancelled { .. } => new(&ALREADY_CANCELLED),
-            Refusal::NameTaken { .. } => new(&NAME_TAKEN),
-            Refusal::PlaceTaken { .. } => new(&PLACE_TAKEN),
+            Refusal::AlreadyCancelled { booking } => new(&ALREADY_CANCELLED)
+                .about(Conflict { booking_id: Some(booking.uuid()), ..Conflict::default() }),
+            Refusal::NameTaken { name } => {
+                new(&NAME_TAKEN).about(Conflict { name: Some(name.to_string()), ..Conflict::default() })
+            }
+            Refusal::PlaceTaken { place } => {
+                new(&PLACE_TAKEN).about(Conflict { place: Some(place), ..Conflict::default() })
+            }
             Refusal::EventFull { .. } => new(&EVENT_FULL),
             Refusal::Invalid { field, rule } => Self::invalid(field, rule),
             Refusal::KeyReused => new(&IDEMPOTENCY_KEY_REUSED),
@@ -438,7 +453,7 @@ impl From<Refusal> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rowlock_core::EventId;
+    use rowlock_core::{AreaId, BlockId, BookingId, EventId, HoldId, Name, Time};
 
     fn seat(ordinal: u32) -> SeatId {
         SeatId::of(EventId::from_uuid(Uuid::from_u128(7)), ordinal)
@@ -479,6 +494,7 @@ mod tests {
             seats(100).into(),
             Refusal::UnknownSeats { seats: vec![seat(1)] }.into(),
             Refusal::TooManySeats { limit: 6, current: 4, requested: 3 }.into(),
+            Refusal::NameTaken { name: Name::new("the \"Box\"").unwrap() }.into(),
             Refusal::NotOwner.into(),
             Problem::invalid("seat_ids[\"0\"]", "must be something else"),
             Problem::missing_scope(Scope::Hold),
@@ -487,6 +503,37 @@ mod tests {
         for problem in of_each_code.chain(others) {
             let id = "the-\"request\"\\";
             assert_eq!(problem.json(id), view(&problem, id));
+        }
+    }
+
+    #[test]
+    fn every_conflict_says_what_it_is_about() {
+        let (booking, hold) = (BookingId::from_uuid(Uuid::max()), HoldId::from_uuid(Uuid::max()));
+        let (block, area) = (BlockId::from_uuid(Uuid::max()), AreaId::from_uuid(Uuid::max()));
+        let seats = || vec![seat(1)];
+        let (requested, left, at) = (2, 1, Some(Time::from_millis(0)));
+        let conflicts: Vec<Problem> = [
+            Refusal::SeatsTaken { seats: seats() },
+            Refusal::SeatsBlocked { seats: seats() },
+            Refusal::BlockFull { block, requested, left },
+            Refusal::AreaFull { area, requested, left },
+            Refusal::TooManySeats { limit: 6, current: 4, requested },
+            Refusal::SalesNotOpen { opens_at: at, closes_at: at },
+            Refusal::HoldConfirmed { hold, booking },
+            Refusal::ExtensionExhausted { hold, max_expires_at: Time::from_millis(0) },
+            Refusal::AlreadyCancelled { booking },
+            Refusal::NameTaken { name: Name::new("Stalls").unwrap() },
+            Refusal::PlaceTaken { place: "Stalls A-1".to_owned() },
+        ]
+        .map(Problem::from)
+        .into();
+        for code in code::ALL.iter().filter(|code| code.status == 409) {
+            let problem = conflicts.iter().find(|problem| problem.code() == *code);
+            let text = problem.unwrap_or_else(|| panic!("{} is not tried here", code.name)).json("id");
+            assert!(text.contains(r#""conflicts":[{"#) && !text.contains("[{}]"), "{text}");
+        }
+        for unknown in [Refusal::UnknownSeats { seats: seats() }, Refusal::UnknownBlock { block }] {
+            assert!(Problem::from(unknown).json("id").contains(r#""conflicts":[{"#));
         }
     }
 

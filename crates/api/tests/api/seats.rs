@@ -70,8 +70,9 @@ async fn a_block_and_a_seat_alone() {
     let block = full["seats"][6]["block_id"].as_str().unwrap();
     let part = map(&server, &event, &format!("?block_id={block}")).await.expect(200);
     assert_eq!(part["seats"].as_array().unwrap()[..], full["seats"].as_array().unwrap()[6..]);
-    let unknown = map(&server, &event, "?block_id=0190a5f0-7c3e-7bbb-8a40-3d5c1f0e9a77").await;
-    unknown.refused(404, "unknown_block");
+    let nobodys = "0190a5f0-7c3e-7bbb-8a40-3d5c1f0e9a77";
+    let unknown = map(&server, &event, &format!("?block_id={nobodys}")).await;
+    assert_eq!(unknown.refused(404, "unknown_block")["conflicts"], json!([{"block_id": nobodys}]));
     for (i, held) in [(0, false), (1, true)] {
         let path = event.path(&format!("/seats/{}", event.seats[i]));
         let mut seat = server.get(&path).with(&server.buyer("ann")).send().await.expect(200);

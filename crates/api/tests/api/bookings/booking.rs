@@ -58,7 +58,8 @@ async fn a_cancelled_booking_gives_its_seats_back_once() {
     server.hold(&event, "bob", &[0, 1]).await;
     let confirm = format!("/api/bookings/{}/confirm", text(&booking["hold_token"]));
     let again = server.call("POST", &confirm).with(&server.buyer("ann")).send().await;
-    again.refused(409, "already_cancelled");
+    let conflicts = &again.refused(409, "already_cancelled")["conflicts"];
+    assert_eq!(conflicts, &json!([{"booking_id": booking["booking_id"]}]));
 }
 
 #[tokio::test]
