@@ -80,6 +80,11 @@ impl<'de> Deserialize<'de> for End {
                 let read = integer(de::value::I64Deserializer::<E>::new(number), 0, MAX_SEAT_NUMBER)?;
                 Ok(End::Number(read as u32))
             }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<End, E> {
+                let read = integer(de::value::F64Deserializer::<E>::new(number), 0, MAX_SEAT_NUMBER)?;
+                Ok(End::Number(read as u32))
+            }
         }
         deserializer.deserialize_any(Reader)
     }
@@ -153,6 +158,7 @@ mod tests {
         assert_eq!(rows(r#"["A","Balcony"]"#).unwrap(), ["A", "Balcony"]);
         assert_eq!(rows(r#"{"from":"Y","to":"AB"}"#).unwrap(), ["Y", "Z", "AA", "AB"]);
         assert_eq!(rows(r#"{"from":9,"to":11}"#).unwrap(), ["9", "10", "11"]);
+        assert_eq!(rows(r#"{"from":9.0,"to":1e1}"#).unwrap(), ["9", "10"]);
         assert_eq!(rows(r#"{"from":"A","to":"ZZ"}"#).unwrap().len(), 702);
         assert_eq!(letters("ZZ"), Some(702));
     }
