@@ -91,15 +91,17 @@ pub async fn authenticate(
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     const MISSING: &str = "send an API key or a token as «Authorization: Bearer …»";
+    const TOO_LONG: &str = "a credential may have at most 8192 bytes";
     let value = headers.get(header::AUTHORIZATION).ok_or_else(|| Problem::unauthenticated(MISSING))?;
     if headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
         return Err(Problem::unauthenticated("send one credential, not several"));
     }
     let text = value.to_str().map_err(|_| Problem::unauthenticated(MISSING))?;
     match text.split_once(' ') {
-        Some((scheme, rest))
-            if scheme.eq_ignore_ascii_case("bearer") && rest.len() <= MAX_CREDENTIAL_BYTES =>
-        {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => {
+            if rest.len() > MAX_CREDENTIAL_BYTES {
+                return Err(Problem::unauthenticated(TOO_LONG));
+            }
             Ok(rest.trim())
         }
         _ => Err(Problem::unauthenticated(MISSING)),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -347,7 +348,15 @@ fn unreadable(error: &(dyn Error + 'static), limit: usize) -> Problem {
     if causes.any(|error| error.is::<LengthLimitError>()) {
         return too_large(limit);
     }
-    Problem::new(&code::BODY_UNREADABLE, "the connection ended before the body did")
+    let mut causes = std::iter::successors(Some(error), |error| (*error).source());
+    let kind = causes.find_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let detail = match kind {
+        Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
+            "the body is not sent as HTTP says, such as a chunk with a wrong length"
+        }
+        _ => "the connection ended before the body did",
+    };
+    Problem::new(&code::BODY_UNREADABLE, detail)
 }
 
 /// The inside of a structured field's string, where `\` stands before `"` and `\`.

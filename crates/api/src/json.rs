@@ -27,6 +27,8 @@ pub fn read<T: DeserializeOwned>(body: &[u8], max_depth: usize) -> Result<T, Pro
         }
         match error.classify() {
             Category::Data => invalid::<T>(body, &error),
+            // It is JSON; only no number here can be so large. serde_json has no other sign for that.
+            _ if error.to_string().starts_with("number out of range") => invalid::<T>(body, &error),
             _ => Problem::new(&code::MALFORMED_JSON, error.to_string()),
         }
     })
@@ -125,6 +127,8 @@ mod tests {
         assert!(detail(r#"{"name":"a","x":1}"#).1.starts_with("x is wrong: unknown field `x`"));
         assert!(detail(r#"{"name":"a","name":"b"}"#).1.starts_with("name is wrong: duplicate field"));
         assert!(detail(r#"{"name":"a","counts":[1,-1]}"#).1.starts_with("counts[1] is wrong"));
+        let too_large = detail(r#"{"name":"a","counts":[1,1e400]}"#);
+        assert_eq!(too_large, ("invalid", "counts[1] is wrong: number out of range".into()));
         assert!(detail("[]").1.contains("name") || detail("[]").1.contains("body"));
     }
 }

@@ -168,8 +168,7 @@ async fn within_limits(
             Problem::new(&code::INTERNAL, "the request failed; the log says why").render(request_id)
         }
         Err(_) => {
-            let detail =
-                "no answer in time; a change may still happen, so repeat with the same Idempotency-Key";
+            let detail = "no answer in time; if the whole request had arrived, a change may still happen, so repeat with the same Idempotency-Key";
             Problem::new(&code::TIMEOUT, detail).render(request_id)
         }
     }

@@ -302,8 +302,8 @@ pub fn integer<'de, D: Deserializer<'de>>(deserializer: D, min: i64, max: i64) -
         fn visit_f64<E: de::Error>(self, value: f64) -> Result<i64, E> {
             // Up to here a float is exactly the number that it shows.
             const EXACT: f64 = (1_u64 << 53) as f64;
-            match value.fract() == 0.0 && value.abs() <= EXACT {
-                true => self.check(Some(value as i64)),
+            match value.fract() == 0.0 {
+                true => self.check((value.abs() <= EXACT).then_some(value as i64)),
                 false => Err(E::invalid_type(de::Unexpected::Float(value), &self)),
             }
         }

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::routing::get;
 use rowlock_registry::EngineOptions;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::Server;
 
@@ -42,6 +43,35 @@ async fn bodies_that_are_none() {
     for kind in ["text/plain", "application/xml", "application/json; charset=latin1"] {
         call().header("content-type", kind).body("{}").send().await.refused(415, "unsupported_media_type");
     }
+}
+
+/// Sends bytes that no client library would, and hears what is said of them.
+async fn raw(server: &Server, framing: &str) -> (u16, serde_json::Value) {
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "POST /api/bookings/hold-seats HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer {}\r\n{framing}",
+        server.buyer("ann"),
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap())
+}
+
+#[tokio::test]
+async fn what_went_wrong_with_a_body_is_what_is_said() {
+    let change = |options: &mut rowlock_api::ApiOptions| {
+        options.limits.request_timeout = Duration::from_secs(1);
+    };
+    let server = Server::start_with(change).await;
+    let (status, problem) = raw(&server, "Transfer-Encoding: chunked\r\n\r\nZZ\r\n").await;
+    assert_eq!((status, &problem["code"]), (400, &json!("body_unreadable")));
+    assert!(problem["detail"].as_str().unwrap().contains("chunk"), "{problem}");
+    let (status, problem) = raw(&server, "Content-Length: 10\r\n\r\n").await;
+    assert_eq!((status, &problem["code"]), (503, &json!("timeout")));
+    assert!(problem["detail"].as_str().unwrap().contains("if the whole request had arrived"), "{problem}");
 }
 
 fn extra() -> Router {

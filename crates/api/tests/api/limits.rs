@@ -1,5 +1,6 @@
 //! Every limit, and what is not a value: a clear 4xx that names the field, and nothing changed.
 
+use rowlock_api::limits::MAX_CREDENTIAL_BYTES;
 use serde_json::{Value, json};
 
 use crate::support::{Event, Server};
@@ -115,6 +116,36 @@ async fn holding_any() {
     ];
     all_refused(&server, &event, "/api/bookings/hold-any", nothing).await;
     server.post("/api/bookings/hold-any", good).with(&server.buyer("ann")).send().await.expect(201);
+}
+
+#[tokio::test]
+async fn numbers_that_are_too_large_are_told_from_those_that_are_not_whole() {
+    let server = Server::start().await;
+    let event = server.event().await;
+    for (quantity, why) in [
+        ("1e400", "quantity is wrong: number out of range"),
+        ("99999999999999999999999", "quantity must be between 1 and 500"),
+        ("-1e300", "quantity must be between 1 and 500"),
+        ("1.5", "quantity is wrong: invalid type: floating point `1.5`, expected a whole number"),
+    ] {
+        let body = event.any(0, 2).to_string().replace("\"quantity\":2", &format!("\"quantity\":{quantity}"));
+        let call = server.call("POST", "/api/bookings/hold-any").header("content-type", "application/json");
+        let problem = call.body(body).with(&server.buyer("ann")).send().await.refused(422, "invalid");
+        assert_eq!(problem["field"], "quantity");
+        assert!(problem["detail"].as_str().unwrap().starts_with(why), "{quantity}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_credential_has_a_length() {
+    let server = Server::start().await;
+    let detail = async |bytes: usize| {
+        let answer = server.get("/api/admin/org").with(&"x".repeat(bytes)).send().await;
+        answer.refused(401, "unauthenticated")["detail"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(detail(MAX_CREDENTIAL_BYTES).await, "the token is not valid");
+    let longer = detail(MAX_CREDENTIAL_BYTES + 1).await;
+    assert!(longer.contains("at most 8192 bytes"), "{longer}");
 }
 
 #[tokio::test]
