@@ -265,6 +265,8 @@ fn refine_parameter(parameter: &mut Value) {
             parameter["schema"] = json!({ "type": "string", "enum": ["full", "compact", "status"] })
         }
         Some("If-None-Match") => parameter["schema"] = json!({ "type": "string" }),
+        // Of the release: elsewhere it is a part of the path.
+        Some("seat_id") if parameter["in"] == "query" => parameter["schema"]["uniqueItems"] = json!(true),
         Some("user_id") => parameter["schema"]["pattern"] = json!(wire::TEXT_PATTERN),
         Some("limit") => parameter["schema"]["default"] = json!(DEFAULT_PAGE),
         _ => {}

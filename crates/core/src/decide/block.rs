@@ -18,7 +18,7 @@ pub(super) fn block(
     now: Time,
 ) -> Result<Decided, Refusal> {
     event_of(slice, org, event)?;
-    different_seats(seats)?;
+    different_seats("seat_ids", seats)?;
     known_seats(slice, event, seats)?;
     let (mut free, mut taken) = (Vec::new(), Vec::new());
     let mut over: Vec<HoldId> = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn unblock(
     seats: &[SeatId],
 ) -> Result<Decided, Refusal> {
     event_of(slice, org, event)?;
-    different_seats(seats)?;
+    different_seats("seat_ids", seats)?;
     known_seats(slice, event, seats)?;
     let is_blocked = |id: &&SeatId| slice.seat(**id).is_some_and(|seat| seat.state == SeatState::Blocked);
     let blocked: Vec<SeatId> = seats.iter().filter(is_blocked).copied().collect();

@@ -362,7 +362,7 @@ pub fn check_shape(places: &Places) -> Result<(), Refusal> {
     if places.seats.is_empty() && places.blocks.is_empty() && places.areas.is_empty() {
         return invalid("seat_ids", "must name a seat when no area is named");
     }
-    different_seats(&places.seats)?;
+    different_seats("seat_ids", &places.seats)?;
     if has_duplicates(places.blocks.iter().map(|(block, _)| block)) {
         return invalid("block_id", "must not name a block twice");
     }

@@ -213,10 +213,10 @@ fn known_seats(slice: &Slice, event: EventId, seats: &[SeatId]) -> Result<(), Re
 }
 
 /// Refuses a list that names a seat twice: whoever counts the seats of a fact would count it twice.
-fn different_seats(seats: &[SeatId]) -> Result<(), Refusal> {
+fn different_seats(field: &'static str, seats: &[SeatId]) -> Result<(), Refusal> {
     if has_duplicates(seats.iter()) {
         let rule = "must not name a seat twice".to_owned();
-        return Err(Refusal::Invalid { field: "seat_ids", rule });
+        return Err(Refusal::Invalid { field, rule });
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Giving back: the whole hold, or some of its seats.
 
 use super::expire::{everything, expired};
-use super::{Decided, Facts, known_seats, owned_hold};
+use super::{Decided, Facts, different_seats, known_seats, owned_hold};
 use crate::fact::{Fact, HoldPart};
 use crate::hold::{HeldSeat, HoldStatus};
 use crate::ids::{HoldId, OrgId, SeatId};
@@ -19,6 +19,8 @@ pub(super) fn release(
     now: Time,
 ) -> Result<Decided, Refusal> {
     let hold = owned_hold(slice, org, id, user)?;
+    // A release is sent without a body: each seat is a parameter of its own.
+    different_seats("seat_id", seats)?;
     known_seats(slice, hold.event, seats)?;
     match hold.status {
         HoldStatus::Converted => {

@@ -344,6 +344,7 @@ impl Model {
 
     pub fn release(&mut self, hold: Option<usize>, user: u8, seats: &[u8]) -> Result<Yes, No> {
         let index = self.owned(hold, user)?;
+        different(seats).map_err(|_| No::Invalid("seat_id"))?;
         known(seats)?;
         let live = self.is_live(&self.holds[index]);
         let hold = &mut self.holds[index];

@@ -39,6 +39,14 @@ fn releasing_twice_is_a_success() {
 }
 
 #[test]
+fn a_seat_named_twice_is_refused() {
+    let mut stage = Stage::new();
+    let hold = stage.hold("ann", "cart", &[0, 1], 0);
+    let refusal = stage.refused(release(hold.id, "ann", stage.seat_ids(&[0, 1, 0])));
+    assert!(matches!(&refusal, Refusal::Invalid { field: "seat_id", .. }), "{refusal:?}");
+}
+
+#[test]
 fn some_seats_can_be_given_back() {
     let mut stage = Stage::new();
     let hold = stage.hold("ann", "cart", &[0, 1, 2], 1);

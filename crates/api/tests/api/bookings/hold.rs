@@ -52,6 +52,9 @@ async fn a_hold_is_released_seat_by_seat_and_as_a_whole() {
     // Who says in a body what to release must not lose everything.
     let in_body = server.call("DELETE", &path).with(&server.buyer("ann")).body("{}".to_owned());
     in_body.send().await.refused(422, "invalid");
+    let twice = format!("{path}?seat_id={0}&seat_id={0}", event.seats[0]);
+    let twice = server.delete(&twice).with(&server.buyer("ann")).send().await;
+    assert_eq!(twice.refused(422, "invalid")["detail"], "seat_id must not name a seat twice");
     let left = server.delete(&some).with(&server.buyer("ann")).send().await.expect(200);
     assert_eq!((left["seats"].as_array().unwrap().len(), &left["status"]), (1, &json!("active")));
     server.delete(&path).with(&server.buyer("bob")).send().await.refused(403, "not_owner");
