@@ -50,7 +50,7 @@ impl Shared {
             proxies: TrustedProxies::new(&options.trusted_proxies)?,
             limits: options.limits,
             prometheus: options.metrics,
-            http_metrics: HttpMetrics::default(),
+            http_metrics: HttpMetrics::new(),
             maps: MapCache::default(),
             draining: AtomicBool::new(false),
         })

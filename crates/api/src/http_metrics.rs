@@ -16,13 +16,20 @@ const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
 
 type Handles = [[OnceLock<Histogram>; CLASSES.len()]; METHODS.len()];
 
-#[derive(Default)]
 pub struct HttpMetrics {
     /// By route template. The router has a fixed number of those, so this can't grow with what clients ask for.
     routes: RwLock<FxHashMap<Box<str>, Arc<Handles>>>,
 }
 
 impl HttpMetrics {
+    pub fn new() -> Self {
+        metrics::describe_histogram!(
+            NAME,
+            "How long requests took, from when their head was read until their answer began."
+        );
+        Self { routes: RwLock::default() }
+    }
+
     pub fn record(&self, route: &str, method: &Method, status: Option<StatusCode>, took: Duration) {
         let known = self.routes.read().get(route).map(Arc::clone);
         let handles =

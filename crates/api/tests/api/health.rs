@@ -26,6 +26,9 @@ async fn metrics_are_by_route_and_never_by_id() {
     // Who holds again what they hold has succeeded too.
     assert!(text.contains("\nrowlock_hold_attempts_total 2\n"), "{text}");
     assert!(text.contains("\nrowlock_hold_success_total 2\n"), "{text}");
+    for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} is not explained");
+    }
     assert!(!text.contains(&event.id) && !text.contains("wilhelmina"), "{text}");
 }
 
