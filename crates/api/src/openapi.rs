@@ -14,8 +14,9 @@ use crate::{routes, wire};
 const METHODS: [&str; 3] = ["get", "post", "delete"];
 
 /// What the middleware and the extractors can answer, whatever the route.
+const OF_ALL: &[&str] = &["internal", "timeout"];
 const OF_ALL_GUARDED: &[&str] =
-    &["unauthenticated", "missing_scope", "invalid", "rate_limited", "internal", "unavailable", "timeout"];
+    &["unauthenticated", "missing_scope", "invalid", "rate_limited", "unavailable"];
 const OF_WITH_ACT_AS: &[&str] = &["act_as_refused"];
 const OF_ALL_POSTS: &[&str] = &[
     "malformed_json",
@@ -26,6 +27,8 @@ const OF_ALL_POSTS: &[&str] = &[
     "idempotency_key_reused",
 ];
 const OF_ALL_CHANGES: &[&str] = &["busy", "stopping"];
+
+const NEXT_PAGE: &str = "Where the next page is, as `<address>; rel=\"next\"`. Absent from the last page.";
 
 pub fn text() -> String {
     let mut text = serde_json::to_string_pretty(&sorted(document())).expect("the document is JSON");
@@ -118,6 +121,7 @@ fn complete(method: &str, operation: &mut Value, guarded: bool) {
         _ => BTreeSet::new(),
     };
     let mut also = |names: &[&str]| problems.extend(names.iter().map(|&name| name.to_owned()));
+    also(OF_ALL);
     if guarded {
         also(OF_ALL_GUARDED);
         also(OF_WITH_ACT_AS);
@@ -146,9 +150,15 @@ fn complete(method: &str, operation: &mut Value, guarded: bool) {
         operation["responses"][status.to_string()] = problem_response(status, &names);
     }
     operation["responses"]["405"] = problem_response(405, &["method_not_allowed"]);
+    let parameters = operation["parameters"].as_array();
+    let has_pages =
+        parameters.is_some_and(|given| given.iter().any(|parameter| parameter["name"] == "after"));
     if let Some(Value::Object(responses)) = operation.get_mut("responses") {
         for (status, response) in responses {
             add_response_headers(method, status, response, guarded);
+            if has_pages && status == "200" {
+                response["headers"]["Link"] = text_field(NEXT_PAGE);
+            }
             links::add(response);
         }
     }
@@ -198,15 +208,19 @@ fn add_headers(method: &str, operation: &mut Value) {
 }
 
 fn add_response_headers(method: &str, status: &str, response: &mut Value, guarded: bool) {
-    let field = |description: &str| json!({ "description": description, "schema": { "type": "string" } });
-    response["headers"]["X-Request-Id"] = field("Ties the answer to the log.");
+    let mut add = |name: &str, description| response["headers"][name] = text_field(description);
+    add("X-Request-Id", "Ties the answer to the log.");
     if guarded && status != "401" {
-        response["headers"]["RateLimit"] = field("What is left of the rate limit.");
-        response["headers"]["RateLimit-Policy"] = field("The rate limit.");
+        add("RateLimit", "What is left of the rate limit.");
+        add("RateLimit-Policy", "The rate limit.");
     }
     if method == "post" && status.starts_with('2') {
-        response["headers"]["Idempotency-Replayed"] = field("«true» when the answer is a recorded one.");
+        add("Idempotency-Replayed", "«true» when the answer is a recorded one.");
     }
+}
+
+fn text_field(description: &str) -> Value {
+    json!({ "description": description, "schema": { "type": "string" } })
 }
 
 /// Nothing but what is described comes: neither in nor out.

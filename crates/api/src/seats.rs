@@ -81,11 +81,20 @@ const fn letter(status: SeatStatus) -> u8 {
     responses(
         (
             status = 200, description = "The map in the form that was asked for.", body = full::SeatMap,
-            headers(("ETag" = String, description = "Strong. Send it back in If-None-Match."))
+            headers(
+                ("ETag" = String, description = "Strong. Send it back in If-None-Match."),
+                ("Cache-Control" = String, description = "«private, no-cache»: keep it, and ask before using it again."),
+                ("Vary" = String, description = "«Accept-Encoding»."),
+                ("Content-Encoding" = String, description = "«gzip» for clients that accept it, else absent."),
+            )
         ),
         (
             status = 304, description = "The map has not changed.",
-            headers(("ETag" = String, description = "The same as that of the map."))
+            headers(
+                ("ETag" = String, description = "The same as that of the map."),
+                ("Cache-Control" = String, description = "As with the map."),
+                ("Vary" = String, description = "As with the map."),
+            )
         ),
     ),
     extensions(("x-scopes" = json!(["read"])), ("x-problems" = json!(["unknown_event", "unknown_block", "busy"]))),

@@ -57,6 +57,8 @@ fn every_operation_is_described_whole() {
                 assert!(parameter["description"].is_string(), "{what}: {parameter}");
             }
             let responses = operation["responses"].as_object().unwrap();
+            // The middleware answers for panics and for what takes too long, on every route.
+            assert!(responses.contains_key("500") && responses.contains_key("503"), "{what}");
             assert!(responses.keys().any(|status| status.starts_with('2')), "{what}");
             if path.starts_with("/api/") {
                 assert_eq!(operation["security"][0]["bearer"], serde_json::json!([]), "{what}");

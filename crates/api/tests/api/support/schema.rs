@@ -24,6 +24,9 @@ pub fn template(path: &str) -> Option<&'static str> {
         .map(String::as_str)
 }
 
+/// What any answer over HTTP may have.
+const OF_HTTP: [&str; 5] = ["connection", "content-length", "content-type", "date", "transfer-encoding"];
+
 /// Panics when the answer is not one that the document promises.
 pub fn check_answer(method: &str, path: &str, answer: &Answer) {
     let Some(template) = template(path) else { return };
@@ -41,6 +44,11 @@ pub fn check_answer(method: &str, path: &str, answer: &Answer) {
         let names = &operation["x-problems"];
         let listed = names.as_array().unwrap().iter().any(|name| name == &code);
         assert!(listed || code == "method_not_allowed", "{method} {template} may not answer {code}");
+    }
+    let described = response["headers"].as_object().unwrap();
+    for name in answer.headers.keys().filter(|name| !OF_HTTP.contains(&name.as_str())) {
+        let is_described = described.keys().any(|known| known.eq_ignore_ascii_case(name.as_str()));
+        assert!(is_described, "{method} {template} {} may not have {name}", answer.status);
     }
     if answer.bytes.is_empty() || answer.headers.contains_key("content-encoding") {
         return;
