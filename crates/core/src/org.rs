@@ -47,7 +47,7 @@ pub enum Scope {
     Admin,
     /// Create, list and revoke API keys.
     Keys,
-    /// Create orgs: for whoever runs the installation.
+    /// Create and list orgs: for whoever runs the installation.
     Operator,
 }
 
