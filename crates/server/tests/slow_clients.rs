@@ -35,10 +35,7 @@ impl Stadium {
     }
 
     fn ask(&self, request: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.server.url.strip_prefix("http://").unwrap()).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        stream
+        ask(&self.server, request)
     }
 
     fn first_line(&self, request: &str) -> Result<String, ErrorKind> {
@@ -46,6 +43,13 @@ impl Stadium {
         self.ask(request).read_exact(&mut start).map_err(|error| error.kind())?;
         Ok(String::from_utf8(start.to_vec()).unwrap())
     }
+}
+
+fn ask(server: &Server, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
 }
 
 /// How long an answer is, head and body, by its first bytes.
@@ -87,6 +91,33 @@ fn a_client_that_reads_slowly_gets_all_of_it() {
     assert_eq!(Some(read), whole);
     let took = begun.elapsed();
     assert!(took > Duration::from_millis(2 * u64::from(LIMIT)), "{read} bytes in {took:?} is not slow");
+}
+
+/// There is room for three. All of them are idle, and keep their places while they may send more.
+#[test]
+fn a_connection_too_many_waits_until_another_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = crate::support::rowlock();
+    command
+        .args(["serve", "--data", text(folder.path()), "--listen", "127.0.0.1:0"])
+        .env("ROWLOCK__HTTP__MAX_CONNECTIONS", "3");
+    let server = Server::spawn(&mut command);
+    let livez = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    let is_answered = |stream: &mut TcpStream| {
+        let mut start = [0; 15];
+        let read = stream.read_exact(&mut start).map_err(|error| error.kind());
+        read.map(|()| assert_eq!(&start, b"HTTP/1.1 200 OK"))
+    };
+    let mut three = [(); 3].map(|()| ask(&server, livez));
+    for stream in &mut three {
+        is_answered(stream).unwrap();
+    }
+    let mut fourth = ask(&server, livez);
+    fourth.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    assert_eq!(is_answered(&mut fourth), Err(ErrorKind::WouldBlock), "there was no place for it");
+    fourth.set_read_timeout(Some(SOON)).unwrap();
+    drop(three);
+    is_answered(&mut fourth).unwrap();
 }
 
 /// Every connection may have a head that is half read, so none may be large.

@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::Scope;
 use serde_json::json;
 
@@ -18,6 +21,31 @@ async fn a_key_is_shown_once() {
     let found =
         keys["keys"].as_array().unwrap().iter().find(|other| other["key_id"] == made["key_id"]).unwrap();
     assert_eq!((&found["name"], &found["scopes"]), (&json!("till"), &json!(["read", "act_as"])));
+}
+
+/// What is in force is shown before what is revoked, so that a list which is cut off still has what matters.
+#[tokio::test]
+async fn a_list_of_keys_has_an_end() {
+    let server = Arc::new(Server::start().await);
+    let make = |n: u32| {
+        let server = Arc::clone(&server);
+        async move {
+            let body = json!({"name": format!("key {n}"), "scopes": ["read"]});
+            text(&server.post("/api/admin/keys", body).with(&server.admin).send().await.expect(201)["key_id"])
+        }
+    };
+    let revoked = make(0).await;
+    let path = format!("/api/admin/keys/{revoked}");
+    server.delete(&path).with(&server.admin).send().await.expect(200);
+    let list =
+        async || server.get("/api/admin/keys").with(&server.admin).send().await.expect(200)["keys"].clone();
+    assert_eq!(list().await[1]["key_id"], revoked, "the key of the test, then the revoked one");
+    let many: tokio::task::JoinSet<String> = (1..MAX_KEYS_LISTED).map(make).collect();
+    assert_eq!(many.join_all().await.len() as u32 + 1, MAX_KEYS_LISTED);
+    let listed = list().await;
+    let listed = listed.as_array().unwrap();
+    assert_eq!(listed.len() as u32, MAX_KEYS_LISTED);
+    assert!(listed.iter().all(|key| key.get("revoked_at").is_none()));
 }
 
 #[tokio::test]
