@@ -1,19 +1,18 @@
 //! The one write path: refuse early, queue in the lane, commit, apply, answer.
 
-use std::cell::LazyCell;
+mod early;
+
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use rowlock_core::booking::Booking;
-use rowlock_core::command::Places;
 use rowlock_core::fact::{Fact, Stream};
 use rowlock_core::hold::Hold;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::{
-    BookingId, Command, EventId, HoldId, KeyId, OrgId, Outcome, Refusal, Request, SeatId, Time, UserId,
-    decide,
+    BookingId, Command, EventId, HoldId, KeyId, OrgId, Outcome, Refusal, Request, Time, UserId,
 };
 use rowlock_truth::read::{EventPage, JournalRow};
 use rowlock_truth::{Belief, Committed, Durability, Truth};
@@ -26,7 +25,7 @@ use crate::chance::Chance;
 use crate::claims::Claims;
 use crate::expiry::{self, Expiry};
 use crate::health::{self, Health};
-use crate::hot::{HotEvent, HotTier, LiveEvent};
+use crate::hot::{HotTier, LiveEvent};
 use crate::lane::{Committal, Lane};
 use crate::metrics::Metrics;
 use crate::reconcile::{self, Comparison, Repairs};
@@ -279,36 +278,6 @@ impl Engine {
         lane.submit(request, claim).await
     }
 
-    /// Whoever meets the claim of another is told that seats are taken, so that must be what the kernel would say.
-    fn may_be_claimed(&self, command: &Command) -> bool {
-        let (Command::Hold(places) | Command::Book { places, .. }) = command else { return true };
-        self.hot().peek(places.event).is_none_or(|live| is_about_seats(&live.read(), places))
-    }
-
-    /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
-    /// only the truth knows, so it always goes down.
-    async fn refuse_early(&self, request: &Request) -> Option<Refusal> {
-        let Command::Hold(places) = &request.command else { return None };
-        if request.idempotency.is_some() {
-            return None;
-        }
-        let live = self.inner.tiers.hot.get(places.event).await.ok()??;
-        if live.org() != request.org {
-            return None;
-        }
-        let event = live.read();
-        // Read only where it matters: seats that are free or sold are so at any time.
-        let now = LazyCell::new(|| self.now());
-        let margin = self.inner.options.refusal_margin.as_millis() as i64;
-        let taken = |ordinal| event.surely_taken(ordinal, &places.user, || *now, margin);
-        let surely_taken = |seat: &&SeatId| event.ordinal(**seat).is_some_and(taken);
-        let seats: Vec<SeatId> = places.seats.iter().filter(surely_taken).copied().collect();
-        let policy = &event.event().policy;
-        let is_on_sale = || policy.sells_always() || policy.sells_at(*now);
-        let is_refused = !seats.is_empty() && is_about_seats(&event, places) && is_on_sale();
-        is_refused.then_some(Refusal::SeatsTaken { seats })
-    }
-
     /// The event as this process sees it, loaded if need be. Another org's event does not exist.
     pub async fn event(&self, org: OrgId, id: EventId) -> Result<Arc<LiveEvent>, Failure> {
         match self.inner.tiers.hot.get(id).await? {
@@ -545,11 +514,6 @@ impl Engine {
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.inner.metrics
     }
-}
-
-/// Whether the kernel gets as far as asking whose the seats are. It refuses for other reasons before that.
-fn is_about_seats(event: &HotEvent, places: &Places) -> bool {
-    places.seats.iter().all(|seat| event.ordinal(*seat).is_some()) && decide::check_shape(places).is_ok()
 }
 
 impl Committal for Tiers {

@@ -1,0 +1,46 @@
+//! What this process may answer by itself: only what the truth would say as well.
+
+use std::cell::LazyCell;
+
+use rowlock_core::command::Places;
+use rowlock_core::{Command, Refusal, Request, SeatId, decide};
+
+use super::Engine;
+use crate::hot::HotEvent;
+
+impl Engine {
+    /// Whoever meets the claim of another is told that seats are taken, so that must be what the kernel would say.
+    pub(super) fn may_be_claimed(&self, command: &Command) -> bool {
+        let (Command::Hold(places) | Command::Book { places, .. }) = command else { return true };
+        self.hot().peek(places.event).is_none_or(|live| is_about_seats(&live.read(), places))
+    }
+
+    /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
+    /// only the truth knows, so it always goes down.
+    pub(super) async fn refuse_early(&self, request: &Request) -> Option<Refusal> {
+        let Command::Hold(places) = &request.command else { return None };
+        if request.idempotency.is_some() {
+            return None;
+        }
+        let live = self.inner.tiers.hot.get(places.event).await.ok()??;
+        if live.org() != request.org {
+            return None;
+        }
+        let event = live.read();
+        // Read only where it matters: seats that are free or sold are so at any time.
+        let now = LazyCell::new(|| self.now());
+        let margin = self.inner.options.refusal_margin.as_millis() as i64;
+        let taken = |ordinal| event.surely_taken(ordinal, &places.user, || *now, margin);
+        let surely_taken = |seat: &&SeatId| event.ordinal(**seat).is_some_and(taken);
+        let seats: Vec<SeatId> = places.seats.iter().filter(surely_taken).copied().collect();
+        let policy = &event.event().policy;
+        let is_on_sale = || policy.sells_always() || policy.sells_at(*now);
+        let is_refused = !seats.is_empty() && is_about_seats(&event, places) && is_on_sale();
+        is_refused.then_some(Refusal::SeatsTaken { seats })
+    }
+}
+
+/// Whether the kernel gets as far as asking whose the seats are. It refuses for other reasons before that.
+fn is_about_seats(event: &HotEvent, places: &Places) -> bool {
+    places.seats.iter().all(|seat| event.ordinal(*seat).is_some()) && decide::check_shape(places).is_ok()
+}
