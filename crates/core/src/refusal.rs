@@ -16,7 +16,7 @@ pub enum Refusal {
     UnknownBlock { block: BlockId },
     #[error("there is no tier {tier} in this event")]
     UnknownTier { tier: Name },
-    #[error("{} of the seats named do not exist in this event", seats.len())]
+    #[error("{} not exist in this event", of_named(seats, "does", "do"))]
     UnknownSeats { seats: Vec<SeatId> },
     #[error("there is no area {area} in this event")]
     UnknownArea { area: AreaId },
@@ -24,9 +24,9 @@ pub enum Refusal {
     UnknownHold { hold: HoldId },
     #[error("there is no booking {booking}")]
     UnknownBooking { booking: BookingId },
-    #[error("{} of the seats named are taken", seats.len())]
+    #[error("{} taken", of_named(seats, "is", "are"))]
     SeatsTaken { seats: Vec<SeatId> },
-    #[error("{} of the seats named are blocked by the organizer", seats.len())]
+    #[error("{} blocked by the organizer", of_named(seats, "is", "are"))]
     SeatsBlocked { seats: Vec<SeatId> },
     #[error("the block has {left} free seats left, {requested} more were asked for")]
     BlockFull { block: BlockId, requested: u32, left: u32 },
@@ -58,4 +58,31 @@ pub enum Refusal {
     Invalid { field: &'static str, rule: String },
     #[error("the idempotency key was used for another request before")]
     KeyReused,
+}
+
+/// How many of the seats that were named, with the verb that fits the number.
+fn of_named(seats: &[SeatId], one: &str, many: &str) -> String {
+    format!("{} of the seats named {}", seats.len(), if seats.len() == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seat_is_spoken_of_as_one() {
+        let seats = |count: u32| {
+            let event = EventId::from_uuid(uuid::Uuid::from_u128(7));
+            (0..count).map(|ordinal| SeatId::of(event, ordinal)).collect::<Vec<_>>()
+        };
+        let taken = |count| Refusal::SeatsTaken { seats: seats(count) }.to_string();
+        assert_eq!(taken(1), "1 of the seats named is taken");
+        assert_eq!(taken(2), "2 of the seats named are taken");
+        let unknown = |count| Refusal::UnknownSeats { seats: seats(count) }.to_string();
+        assert_eq!(unknown(1), "1 of the seats named does not exist in this event");
+        assert_eq!(unknown(2), "2 of the seats named do not exist in this event");
+        let blocked = |count| Refusal::SeatsBlocked { seats: seats(count) }.to_string();
+        assert_eq!(blocked(1), "1 of the seats named is blocked by the organizer");
+        assert_eq!(blocked(2), "2 of the seats named are blocked by the organizer");
+    }
 }
