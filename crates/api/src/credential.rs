@@ -35,6 +35,11 @@ pub fn key_text(id: KeyId, secret: &str) -> String {
     format!("{KEY_PREFIX}{}_{secret}", id.uuid().simple())
 }
 
+/// The id of the key that a text is of.
+pub fn key_id(text: &str) -> Option<KeyId> {
+    parse_key(text).map(|(id, _)| id)
+}
+
 /// The two parts of a key's text.
 pub(crate) fn parse_key(text: &str) -> Option<(KeyId, &str)> {
     let (id, secret) = text.strip_prefix(KEY_PREFIX)?.split_once('_')?;

@@ -27,8 +27,6 @@ pub const MAX_TIERS_PER_EVENT: usize = 32;
 pub const MAX_PRICE_MINOR: i64 = 1_000_000_000_000;
 /// The longest any hold policy can be, in seconds: a day.
 pub const MAX_POLICY_SECONDS: u32 = 86_400;
-/// API keys that a list shows: those in force first.
-pub const MAX_KEYS_LISTED: u32 = 1_000;
 pub const MAX_SEATS_PER_USER: u32 = 10_000;
 /// Map coordinates, either way.
 pub const MAX_COORDINATE: f32 = 1_000_000.0;

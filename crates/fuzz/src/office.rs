@@ -191,8 +191,8 @@ impl Truth for Desk {
         now((id == KEY_ID).then(|| self.key()))
     }
 
-    fn api_keys(&self, _: OrgId) -> Later<'_, ReadResult<Vec<ApiKey>>> {
-        now(vec![self.key()])
+    fn api_keys(&self, _: OrgId, after: Option<KeyId>, _: usize) -> Later<'_, ReadResult<Vec<ApiKey>>> {
+        now(if after < Some(KEY_ID) { vec![self.key()] } else { Vec::new() })
     }
 
     fn events(&self, _: OrgId, _: Option<EventId>, _: usize) -> Later<'_, ReadResult<EventPage>> {

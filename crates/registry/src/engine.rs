@@ -357,8 +357,13 @@ impl Engine {
         Ok(self.truth().orgs(after, limit).await?)
     }
 
-    pub async fn api_keys(&self, org: OrgId) -> Result<Vec<ApiKey>, Failure> {
-        Ok(self.truth().api_keys(org).await?)
+    pub async fn api_keys(
+        &self,
+        org: OrgId,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Result<Vec<ApiKey>, Failure> {
+        Ok(self.truth().api_keys(org, after, limit).await?)
     }
 
     /// An API key that is in force. Called for every request that comes with one.

@@ -9,7 +9,8 @@ mod venues;
 
 use std::path::Path;
 
-use rowlock_core::org::{ApiKey, Org, Scopes};
+use rowlock_api::credential;
+use rowlock_core::org::{Org, Scopes};
 use rowlock_core::seat::SeatStatus;
 use rowlock_core::{Command, EventId, Name, OrgId, Outcome, Refusal, SeatId};
 use rowlock_registry::{Engine, Failure};
@@ -56,9 +57,8 @@ pub async fn ensure(
 
 /// Whether the organization is there and its key in force.
 async fn has_key(engine: &Engine, demo: &Demo) -> bool {
-    let keys = engine.api_keys(demo.org_id).await.unwrap_or_default();
-    let is_it = |key: &ApiKey| demo.admin_key.contains(&key.id.uuid().simple().to_string());
-    keys.iter().any(|key| is_it(key) && key.revoked_at.is_none())
+    let Some(id) = credential::key_id(&demo.admin_key) else { return false };
+    matches!(engine.api_key(id).await, Ok(Some(key)) if key.org == demo.org_id)
 }
 
 async fn make(engine: &Engine) -> Result<Demo, Failure> {
@@ -144,8 +144,12 @@ async fn create_event(engine: &Engine, org: OrgId, venue: &Venue) -> Result<Even
 
 /// A key whose secret was lost with an interrupted start can't be used by anybody any more, so it goes.
 async fn replace_key(engine: &Engine, org: OrgId) -> Result<String, Failure> {
-    for key in engine.api_keys(org).await? {
-        if key.name.as_str() == KEY && key.revoked_at.is_none() {
+    let mut after = None;
+    loop {
+        let page = engine.api_keys(org, after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        for key in page.iter().filter(|key| key.name.as_str() == KEY && key.revoked_at.is_none()) {
             execute(engine, org, Command::RevokeApiKey { key: key.id }).await?;
         }
     }

@@ -102,7 +102,7 @@ async fn a_demo_that_was_interrupted_is_finished() {
     let events = truth.events(orgs[0].id, None, 10).await.unwrap().events;
     let sizes: Vec<(u32, u32)> = events.iter().map(|event| (event.seat_count, event.area_count)).collect();
     assert_eq!(sizes, [(2_000, 0), (100_000, 0), (0, 2)]);
-    let keys = truth.api_keys(orgs[0].id).await.unwrap();
+    let keys = truth.api_keys(orgs[0].id, None, 100).await.unwrap();
     assert_eq!(keys.iter().filter(|key| key.revoked_at.is_none()).count(), 1, "lost keys are revoked");
     let theatre = demo(data)["events"][0]["id"].as_str().unwrap().to_owned();
     let pair = [seat(&theatre, 0), seat(&theatre, 1)];

@@ -166,7 +166,8 @@ pub trait Truth: Send + Sync + 'static {
     fn org(&self, id: OrgId) -> Answer<'_, ReadResult<Option<Org>>>;
     fn orgs(&self, after: Option<OrgId>, limit: usize) -> Answer<'_, ReadResult<Vec<Org>>>;
     fn api_key(&self, id: KeyId) -> Answer<'_, ReadResult<Option<ApiKey>>>;
-    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>>;
+    fn api_keys(&self, org: OrgId, after: Option<KeyId>, limit: usize)
+    -> Answer<'_, ReadResult<Vec<ApiKey>>>;
     fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>>;
     /// Everything the hot tier needs of an event, as of one moment.
     fn event(&self, id: EventId) -> Answer<'_, ReadResult<Option<EventSnapshot>>>;

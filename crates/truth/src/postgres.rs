@@ -280,8 +280,13 @@ impl Truth for PostgresTruth {
         Self::read_on(&self.keys, move |client| queries::api_key(client, id))
     }
 
-    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
-        self.read(move |client| queries::api_keys(client, org))
+    fn api_keys(
+        &self,
+        org: OrgId,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
+        self.read(move |client| queries::api_keys(client, org, after, limit))
     }
 
     fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>> {

@@ -192,8 +192,13 @@ impl Truth for SqliteTruth {
         self.readers.read(move |db| queries::api_key(db, id))
     }
 
-    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
-        self.readers.read(move |db| queries::api_keys(db, org))
+    fn api_keys(
+        &self,
+        org: OrgId,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
+        self.readers.read(move |db| queries::api_keys(db, org, after, limit))
     }
 
     fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>> {

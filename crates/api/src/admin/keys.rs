@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::{page, page_limit};
 use crate::app::{App, unexpected};
 use crate::bookings::view::mark_replayed;
 use crate::credential;
 use crate::error::Problem;
-use crate::extract::{Allowed, KEYS, NoBody, NoQuery, Posted, Segment};
+use crate::extract::{Allowed, KEYS, NoBody, NoQuery, Posted, Query, Segment};
 use crate::json;
+use crate::limits::MAX_PAGE;
 use crate::list::List;
 use crate::wire::{NameText, ScopeWord, Text, Timestamp};
 
@@ -61,8 +63,8 @@ impl<'a> KeyView<'a> {
 }
 
 #[derive(Serialize, ToSchema)]
-#[schema(as = ApiKeys)]
-pub struct KeysView<'a> {
+#[schema(as = ApiKeyPage)]
+pub struct KeyPageView<'a> {
     keys: Vec<KeyView<'a>>,
 }
 
@@ -101,22 +103,28 @@ pub async fn create_key(
     Ok(mark_replayed(response, reply.replayed))
 }
 
-/// The org's API keys: those in force first, then revoked ones, 1,000 at most.
+/// The org's API keys, revoked ones too.
 #[utoipa::path(
     get,
     path = "/api/admin/keys",
     tag = "admin",
-    responses((status = 200, description = "The keys, without their texts.", body = KeysView)),
+    params(
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "Items of the page; 100 if absent."),
+        ("after" = Option<Uuid>, Query, description = "The last id of the page before."),
+    ),
+    responses((status = 200, description = "A page of keys, without their texts.", body = KeyPageView)),
     extensions(("x-scopes" = json!(["keys"])), ("x-problems" = json!([]))),
 )]
 pub async fn list_keys(
     State(app): State<App>,
     Allowed(caller): Allowed<KEYS>,
-    _: NoQuery,
+    query: Query,
 ) -> Result<Response, Problem> {
-    let keys = app.engine.api_keys(caller.org).await?;
-    let view = KeysView { keys: keys.iter().map(|key| KeyView::new(key, None)).collect() };
-    Ok(json::respond(StatusCode::OK, &view))
+    let query = query.only(&["limit", "after"])?;
+    let limit = page_limit(&query, MAX_PAGE)?;
+    let keys = app.engine.api_keys(caller.org, query.one::<KeyId>("after")?, limit).await?;
+    let view = KeyPageView { keys: keys.iter().map(|key| KeyView::new(key, None)).collect() };
+    Ok(page(&view, "/api/admin/keys", limit, keys.len() == limit, keys.last().map(|key| key.id.to_string())))
 }
 
 /// Revokes an API key, from the next request on. Also one that has scopes which the caller lacks.

@@ -315,6 +315,8 @@ async fn paths_and_queries() {
         (format!("{journal}?after=x"), "after"),
         ("/api/admin/events?limit=1001".to_owned(), "limit"),
         ("/api/admin/events?after=x".to_owned(), "after"),
+        ("/api/admin/keys?limit=1001".to_owned(), "limit"),
+        ("/api/admin/keys?after=x".to_owned(), "after"),
         ("/api/admin/users/ann/holds?limit=101".to_owned(), "limit"),
         ("/api/admin/users/%20/holds".to_owned(), "user_id"),
         ("/api/admin/users/a%0Ab/holds".to_owned(), "user_id"),

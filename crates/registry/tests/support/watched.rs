@@ -142,8 +142,13 @@ impl Truth for Watched {
         self.inner.api_key(id)
     }
 
-    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
-        self.inner.api_keys(org)
+    fn api_keys(
+        &self,
+        org: OrgId,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
+        self.inner.api_keys(org, after, limit)
     }
 
     fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>> {

@@ -174,8 +174,9 @@ pub async fn api_keys_are_read_back<B: Backend>(backend: &B) {
     let Outcome::ApiKey(key) = made.outcome else { panic!("not a key") };
     let stored = truth.api_key(key.id).await.expect("a read").expect("the key");
     assert_eq!((stored.scopes, stored.secret_hash, stored.revoked_at), (scopes, [7; 32], None));
-    assert_eq!(truth.api_keys(org).await.expect("a read"), [stored]);
-    assert!(truth.api_keys(other).await.expect("a read").is_empty());
+    assert_eq!(truth.api_keys(org, None, 10).await.expect("a read"), [stored]);
+    assert!(truth.api_keys(org, Some(key.id), 10).await.expect("a read").is_empty());
+    assert!(truth.api_keys(other, None, 10).await.expect("a read").is_empty());
     let facts = truth.journal(Stream::Org(org), 0, 10).await.expect("a read");
     assert!(facts.iter().all(|row| !row.data.contains("secret")), "no secret in the journal");
 

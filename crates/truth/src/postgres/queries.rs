@@ -4,7 +4,6 @@ use deadpool_postgres::Transaction;
 use rowlock_core::booking::Booking;
 use rowlock_core::event::Block;
 use rowlock_core::hold::Hold;
-use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::{SeatPlace, SeatState};
 use rowlock_core::slice::EventRow;
@@ -67,10 +66,16 @@ pub(super) async fn api_key(client: Pooled, id: KeyId) -> Stored<Option<ApiKey>>
     Ok(all(&client, sql, &[&id.uuid()], codec::api_key).await?.pop())
 }
 
-pub(super) async fn api_keys(client: Pooled, org: OrgId) -> Stored<Vec<ApiKey>> {
+pub(super) async fn api_keys(
+    client: Pooled,
+    org: OrgId,
+    after: Option<KeyId>,
+    limit: usize,
+) -> Stored<Vec<ApiKey>> {
     let sql = "SELECT id, org_id, name, scopes, secret_hash, created_at, revoked_at FROM api_keys
-               WHERE org_id = $1 ORDER BY revoked_at IS NOT NULL, id LIMIT $2";
-    all(&client, sql, &[&org.uuid(), &i64::from(MAX_KEYS_LISTED)], codec::api_key).await
+               WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+    let after = after.map_or(Uuid::nil(), KeyId::uuid);
+    all(&client, sql, &[&org.uuid(), &after, &count(limit)], codec::api_key).await
 }
 
 pub(super) async fn events(

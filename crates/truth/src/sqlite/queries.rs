@@ -2,7 +2,6 @@
 
 use rowlock_core::booking::Booking;
 use rowlock_core::hold::{Hold, HoldStatus};
-use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::{ApiKey, Org};
 use rowlock_core::seat::{SeatPlace, SeatState};
 use rowlock_core::text::Row as SeatRow;
@@ -69,12 +68,16 @@ pub(super) fn api_key(db: &Connection, id: KeyId) -> Stored<Option<ApiKey>> {
     first(db, &sql, [id.as_bytes()], codec::api_key)
 }
 
-pub(super) fn api_keys(db: &Connection, org: OrgId) -> Stored<Vec<ApiKey>> {
-    let sql = format!(
-        "SELECT {KEY_COLUMNS} FROM api_keys WHERE org_id = ?1
-         ORDER BY revoked_at IS NOT NULL, id LIMIT {MAX_KEYS_LISTED}"
-    );
-    all(db, &sql, [org.as_bytes()], codec::api_key)
+pub(super) fn api_keys(
+    db: &Connection,
+    org: OrgId,
+    after: Option<KeyId>,
+    limit: usize,
+) -> Stored<Vec<ApiKey>> {
+    let sql =
+        format!("SELECT {KEY_COLUMNS} FROM api_keys WHERE org_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+    let after = after.map_or(FIRST, |id| *id.as_bytes());
+    all(db, &sql, (org.as_bytes(), after, limit), codec::api_key)
 }
 
 pub(super) fn events(db: &Connection, org: OrgId, after: Option<EventId>, limit: usize) -> Stored<EventPage> {

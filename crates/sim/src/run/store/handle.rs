@@ -191,8 +191,13 @@ impl Truth for SimTruth {
         self.read(move |tables, _| tables.keys.get(&id).cloned())
     }
 
-    fn api_keys(&self, org: OrgId) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
-        self.read(move |tables, _| tables.api_keys(org))
+    fn api_keys(
+        &self,
+        org: OrgId,
+        after: Option<KeyId>,
+        limit: usize,
+    ) -> Answer<'_, ReadResult<Vec<ApiKey>>> {
+        self.read(move |tables, _| tables.api_keys(org, after, limit))
     }
 
     fn events(&self, org: OrgId, after: Option<EventId>, limit: usize) -> Answer<'_, ReadResult<EventPage>> {

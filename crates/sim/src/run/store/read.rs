@@ -1,10 +1,9 @@
 //! The reads.
 
 use rowlock_core::hold::{Hold, HoldStatus};
-use rowlock_core::limits::MAX_KEYS_LISTED;
 use rowlock_core::org::ApiKey;
 use rowlock_core::seat::SeatState;
-use rowlock_core::{EventId, HoldId, OrgId, SeatId, Stream, Time, UserId};
+use rowlock_core::{EventId, HoldId, KeyId, OrgId, SeatId, Stream, Time, UserId};
 use rowlock_truth::read::{
     ActiveHold, EventPage, EventShape, EventSnapshot, EventSummary, JournalRow, SeatSnapshot,
 };
@@ -26,11 +25,9 @@ impl Tables {
         Some(EventShape { org: row.event.org, seats: row.seat_count, blocks, areas })
     }
 
-    pub fn api_keys(&self, org: OrgId) -> Vec<ApiKey> {
-        let mut keys: Vec<ApiKey> = self.keys.values().filter(|key| key.org == org).cloned().collect();
-        keys.sort_by_key(|key| (key.revoked_at.is_some(), key.id));
-        keys.truncate(MAX_KEYS_LISTED as usize);
-        keys
+    pub fn api_keys(&self, org: OrgId, after: Option<KeyId>, limit: usize) -> Vec<ApiKey> {
+        let keys = self.keys.values().filter(|key| key.org == org && Some(key.id) > after);
+        keys.take(limit).cloned().collect()
     }
 
     pub fn event_page(&self, org: OrgId, after: Option<EventId>, limit: usize) -> EventPage {
