@@ -47,7 +47,16 @@ pub struct Origins(BTreeMap<String, Origin>);
 impl Origins {
     /// A setting that can't be used. `rule` goes on behind its name.
     pub fn broken(&self, key: &str, rule: &str) -> Fault {
-        broken(key, rule, self.0.get(key).unwrap_or(&Origin::Default))
+        broken(key, rule, self.of(key))
+    }
+
+    /// What a setting leads to can't be used. `why` is a sentence, and does not repeat a setting that is a secret.
+    pub fn unusable(&self, key: &str, why: &dyn fmt::Display) -> Fault {
+        Fault::new(format!("{why} (the setting {key} is set by {})", self.of(key)))
+    }
+
+    fn of(&self, key: &str) -> &Origin {
+        self.0.get(key).unwrap_or(&Origin::Default)
     }
 }
 

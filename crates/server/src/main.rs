@@ -18,19 +18,16 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Serve(args) => config::load_with_origins(&args.sources(environment()))
             .and_then(|(settings, origins)| serve::run(&settings, &origins, args.demo)),
-        Command::Token(args) => {
-            config::load(&args.common.sources(environment())).and_then(|settings| token::run(&settings, args))
-        }
-        Command::Org(Org::Create(args)) => config::load(&args.common.sources(environment()))
-            .and_then(|settings| org::create(&settings, args)),
-        Command::Verify(args) => {
-            config::load(&args.common.sources(environment())).and_then(|settings| verify::run(&settings))
-        }
-        Command::Migrate(args) => {
-            config::load(&args.common.sources(environment())).and_then(|settings| migrate::run(&settings))
-        }
-        Command::Reconcile(args) => config::load(&args.common.sources(environment()))
-            .and_then(|settings| reconcile::run(&settings, args)),
+        Command::Token(args) => config::load_with_origins(&args.common.sources(environment()))
+            .and_then(|(settings, origins)| token::run(&settings, &origins, args)),
+        Command::Org(Org::Create(args)) => config::load_with_origins(&args.common.sources(environment()))
+            .and_then(|(settings, origins)| org::create(&settings, &origins, args)),
+        Command::Verify(args) => config::load_with_origins(&args.common.sources(environment()))
+            .and_then(|(settings, origins)| verify::run(&settings, &origins)),
+        Command::Migrate(args) => config::load_with_origins(&args.common.sources(environment()))
+            .and_then(|(settings, origins)| migrate::run(&settings, &origins)),
+        Command::Reconcile(args) => config::load_with_origins(&args.common.sources(environment()))
+            .and_then(|(settings, origins)| reconcile::run(&settings, &origins, args)),
         Command::Dev(Dev::Up(args)) => dev::up(args),
         Command::Openapi => {
             say(rowlock_api::openapi_json().trim_end());

@@ -9,6 +9,7 @@ use rowlock_core::{Actor, Command, Name, OrgId, Outcome, Request};
 use rowlock_registry::{Engine, Failure};
 
 use crate::cli::OrgCreate;
+use crate::config::Origins;
 use crate::fault::Fault;
 use crate::output::say;
 use crate::settings::Settings;
@@ -19,10 +20,11 @@ const REQUEST_ID: &str = "command-line";
 const IN_USE: &str =
     "If that is a running server, ask it: POST /api/admin/orgs with a key that has the scope operator";
 
-pub fn create(settings: &Settings, args: &OrgCreate) -> Result<ExitCode, Fault> {
+pub fn create(settings: &Settings, origins: &Origins, args: &OrgCreate) -> Result<ExitCode, Fault> {
     let name = Name::read(&args.name).map_err(|rule| Fault::new(format!("the name of the org {rule}")))?;
     let (org, key, text) = store::block_on(async {
-        let engine = store::engine(settings, store::open(settings, IN_USE).await?).await?;
+        let truth = store::open(settings, origins, IN_USE).await?;
+        let engine = store::engine(settings, origins, truth).await?;
         let made = create_with_key(&engine, name, args.operator).await;
         engine.stop().await;
         made.map_err(|failure| Fault::new(format!("the org can't be made: {failure}")))

@@ -8,6 +8,7 @@ use rowlock_registry::reconcile::{Repairs, reconcile_all};
 use rowlock_registry::{Engine, Failure};
 
 use crate::cli::Reconcile;
+use crate::config::Origins;
 use crate::fault::Fault;
 use crate::output::say;
 use crate::settings::{Server, Settings};
@@ -15,7 +16,7 @@ use crate::{logging, store, verify};
 
 const PAGE: usize = 500;
 
-pub fn run(settings: &Settings, args: &Reconcile) -> Result<ExitCode, Fault> {
+pub fn run(settings: &Settings, origins: &Origins, args: &Reconcile) -> Result<ExitCode, Fault> {
     if settings.warm().is_none() {
         return Err(Fault::new(
             "there is nothing to reconcile without a Redis: name it with --redis (and --truth)",
@@ -24,7 +25,8 @@ pub fn run(settings: &Settings, args: &Reconcile) -> Result<ExitCode, Fault> {
     // Why Redis can't be reached is said there.
     logging::start(&Server { log_level: "warn".into(), ..settings.server.clone() });
     let (events, repairs) = store::block_on(async {
-        let engine = store::engine(settings, store::existing(settings).await?).await?;
+        let truth = store::existing(settings, origins).await?;
+        let engine = store::engine(settings, origins, truth).await?;
         let bar = verify::bar();
         let done = reconcile(&engine, args.event, &bar).await;
         bar.finish_and_clear();

@@ -43,7 +43,8 @@ async fn serve(settings: &Settings, origins: &Origins, with_demo: bool) -> Resul
     let data = Path::new(&settings.server.data);
     let metrics = telemetry::start()?;
     let in_use = "Stop that one first, or choose another folder with --data";
-    let engine = store::engine(settings, store::open(settings, in_use).await?).await?;
+    let truth = store::open(settings, origins, in_use).await?;
+    let engine = store::engine(settings, origins, truth).await?;
     let signing = secret::signing_secret(settings, data)?;
     if settings.postgres().is_some()
         && settings.auth.jwt_secret.is_empty()

@@ -9,12 +9,13 @@ use rowlock_core::UserId;
 use rowlock_core::org::{Scope, Scopes};
 
 use crate::cli::Token;
+use crate::config::Origins;
 use crate::fault::Fault;
 use crate::output::say;
 use crate::settings::Settings;
 use crate::{secret, store};
 
-pub fn run(settings: &Settings, args: &Token) -> Result<ExitCode, Fault> {
+pub fn run(settings: &Settings, origins: &Origins, args: &Token) -> Result<ExitCode, Fault> {
     let user = UserId::read(&args.user).map_err(|rule| Fault::new(format!("--user {rule}")))?;
     if args.scopes.contains(&Scope::ActAs) {
         return Err(Fault::new("--scope act_as is for API keys only: a token speaks for the user in it"));
@@ -24,7 +25,7 @@ pub fn run(settings: &Settings, args: &Token) -> Result<ExitCode, Fault> {
         false => args.scopes.iter().copied().collect(),
     };
     let (known, now) = store::block_on(async {
-        let truth = store::existing(settings).await?;
+        let truth = store::existing(settings, origins).await?;
         Ok((truth.org(args.org).await, truth.now()))
     })??;
     let known = known.map_err(|failure| Fault::new(format!("the store can't be read: {failure}")))?;

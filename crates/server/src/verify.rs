@@ -7,6 +7,7 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use rowlock_truth::verify::{Progress, Report};
 
+use crate::config::Origins;
 use crate::fault::Fault;
 use crate::output::say;
 use crate::settings::Settings;
@@ -14,10 +15,10 @@ use crate::store;
 
 const VIOLATED: u8 = 1;
 
-pub fn run(settings: &Settings) -> Result<ExitCode, Fault> {
+pub fn run(settings: &Settings, origins: &Origins) -> Result<ExitCode, Fault> {
     let bar = bar();
     let report = store::block_on(async {
-        let truth = store::existing(settings).await?;
+        let truth = store::existing(settings, origins).await?;
         Ok(truth.verify(progress(&bar)).await)
     })??;
     bar.finish_and_clear();

@@ -122,6 +122,36 @@ fn settings_that_prove_wrong_in_use_are_named_with_their_origin() {
     refused("--listen", "nonsense", "server.listen", "an address with a port");
 }
 
+/// Whoever named the database is told, and nobody is told its password.
+#[test]
+fn a_postgres_that_cant_be_used_is_named_with_its_origin() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = "postgres://anna:tulips@127.0.0.1:1/tickets";
+    let refused = |arguments: &[&str], (variable, value): (&str, &str), setting: &str, why: &str| {
+        let mut command = crate::support::rowlock();
+        command.args(arguments).args(["--data", text(folder.path())]);
+        let output = command.env(variable, value).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(why) && said.contains(setting), "{said}");
+        assert!(!said.contains("tulips"), "{said}");
+    };
+    for arguments in [
+        &["serve", "--listen", "127.0.0.1:0"][..],
+        &["verify"],
+        &["migrate"],
+        &["org", "create", "Opera"],
+        &["token", "--org", "00000000-0000-7000-8000-000000000000", "--user", "anna"],
+    ] {
+        let truth = ("ROWLOCK__STORE__TRUTH", nobody);
+        let origin = "store.truth is set by the environment variable ROWLOCK__STORE__TRUTH";
+        refused(arguments, truth, origin, "Postgres can't be reached");
+        let certificate = ("ROWLOCK__STORE__CA_FILE", "absent.pem");
+        let origin = "store.ca_file is set by the environment variable ROWLOCK__STORE__CA_FILE";
+        refused(&[arguments, &["--truth", nobody]].concat(), certificate, origin, "absent.pem can't be used");
+    }
+}
+
 #[tokio::test]
 async fn a_token_is_good_for_its_org_and_user() {
     let folder = tempfile::tempdir().unwrap();

@@ -344,6 +344,7 @@ async fn a_redis_that_may_evict_is_refused_at_the_start() {
     assert!(!output.status.success());
     let said = support::stderr(&output);
     assert!(said.contains("maxmemory-policy") && said.contains("noeviction"), "{said}");
+    assert!(said.contains("redis.urls is set by the flag --redis"), "{said}");
 }
 
 /// Redis goes and comes back, and afterwards nobody holds anything. The metrics say how it is all the same.
