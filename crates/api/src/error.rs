@@ -16,6 +16,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::json;
 use crate::limits::RETRY_AFTER_SECONDS;
 use crate::wire::Timestamp;
 
@@ -281,7 +282,7 @@ impl Problem {
     /// Makes a response the answer. Only the middleware does this: it knows the request id.
     pub fn write(&self, response: &mut Response, request_id: &str) {
         let Parts { code, retry_after, .. } = &*self.0;
-        *response.body_mut() = Body::from(self.json(request_id));
+        *response.body_mut() = json::body(self.json(request_id));
         *response.status_mut() = code.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -35,7 +35,8 @@ impl<'de, T: Deserialize<'de>, const MIN: usize, const MAX: usize> Visitor<'de> 
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
-        let mut list = Vec::new();
+        // Room for what most requests name, so that it does not grow item by item.
+        let mut list = Vec::with_capacity(MAX.min(4));
         while let Some(item) = items.next_element()? {
             if list.len() == MAX {
                 return Err(de::Error::custom(format_args!("must have at most {MAX} items")));

@@ -63,6 +63,10 @@ impl Scope {
         Scope::Operator,
     ];
 
+    pub const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Scope::Read => "read",
@@ -106,7 +110,12 @@ impl Scopes {
     }
 
     pub const fn has(self, scope: Scope) -> bool {
-        self.0 & (1 << scope as u8) != 0
+        self.0 & scope.bit() != 0
+    }
+
+    /// Those of its scopes, each as its [`Scope::bit`].
+    pub const fn bits(self) -> u8 {
+        self.0
     }
 
     pub const fn is_empty(self) -> bool {
@@ -125,7 +134,7 @@ impl Scopes {
 
 impl FromIterator<Scope> for Scopes {
     fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
-        Self(scopes.into_iter().fold(0, |bits, scope| bits | 1 << scope as u8))
+        Self(scopes.into_iter().fold(0, |bits, scope| bits | scope.bit()))
     }
 }
 

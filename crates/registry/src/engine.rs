@@ -237,12 +237,12 @@ impl Engine {
 
     /// The request is boxed because all that wait here carry it, and the larger they are, the less of them is in the
     /// processor's cache when their answer comes.
-    async fn carry_out(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
+    async fn carry_out(&self, mut request: Box<Request>) -> Result<Box<Reply>, Failure> {
         let is_hold = matches!(request.command, Command::Hold(_) | Command::Book { .. });
         if is_hold {
             self.inner.metrics.attempts.increment(1);
         }
-        let result = match self.refuse_early(&request).await {
+        let result = match self.refuse_early(&mut request).await {
             Some(refusal) => {
                 self.inner.metrics.early_conflicts.increment(1);
                 Err(Failure::Refused(refusal))

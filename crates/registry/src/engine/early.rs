@@ -16,9 +16,9 @@ impl Engine {
     }
 
     /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
-    /// only the truth knows, so it always goes down.
-    pub(super) async fn refuse_early(&self, request: &Request) -> Option<Refusal> {
-        let Command::Hold(places) = &request.command else { return None };
+    /// only the truth knows, so it always goes down. One that is refused is not needed any more, and gives its seats away.
+    pub(super) async fn refuse_early(&self, request: &mut Request) -> Option<Refusal> {
+        let Command::Hold(places) = &mut request.command else { return None };
         if request.idempotency.is_some() {
             return None;
         }
@@ -31,12 +31,15 @@ impl Engine {
         let now = LazyCell::new(|| self.now());
         let margin = self.inner.options.refusal_margin.as_millis() as i64;
         let taken = |ordinal| event.surely_taken(ordinal, &places.user, || *now, margin);
-        let surely_taken = |seat: &&SeatId| event.ordinal(**seat).is_some_and(taken);
-        let seats: Vec<SeatId> = places.seats.iter().filter(surely_taken).copied().collect();
+        let surely_taken = |seat: &SeatId| event.ordinal(*seat).is_some_and(taken);
         let policy = &event.event().policy;
         let is_on_sale = || policy.sells_always() || policy.sells_at(*now);
-        let is_refused = !seats.is_empty() && is_about_seats(&event, places) && is_on_sale();
-        is_refused.then_some(Refusal::SeatsTaken { seats })
+        if !places.seats.iter().any(surely_taken) || !is_about_seats(&event, places) || !is_on_sale() {
+            return None;
+        }
+        let mut seats = std::mem::take(&mut places.seats);
+        seats.retain(surely_taken);
+        Some(Refusal::SeatsTaken { seats })
     }
 }
 
