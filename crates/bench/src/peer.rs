@@ -20,11 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::literal;
 use crate::servers::{Fallible, Node};
-use crate::serving::{self, Serving};
+use crate::serving::{self, EMPTY, Serving};
 use crate::setup::Stage;
 
-/// The route that does nothing.
-pub const EMPTY: &str = "/bench/empty";
 /// How many bytes the hot tier has for an event.
 pub const MEMORY: &str = "/bench/memory";
 pub const READY: &str = "ready ";

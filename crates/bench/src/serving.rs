@@ -16,6 +16,9 @@ use tokio::task::JoinHandle;
 use crate::setup::Stage;
 
 pub const HOLD: &str = "/api/bookings/hold-seats";
+/// The route that does nothing. As long as the other and beside it, so that reading a request's head and finding its route cost the
+/// same.
+pub const EMPTY: &str = "/api/bookings/hold-empty";
 
 const SECRET: &[u8] = b"a secret for the benchmark, long enough for HS256";
 const ISSUER: &str = "bench";

@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use super::usage;
 use crate::client::{self, Connection};
 use crate::literal;
-use crate::peer::{EMPTY, READY, Ready};
+use crate::peer::{READY, Ready};
 use crate::servers::{self, Fallible, Servers};
-use crate::serving::{self, HOLD};
+use crate::serving::{self, EMPTY, HOLD};
 use crate::setup::PRICE;
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
