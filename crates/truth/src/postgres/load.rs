@@ -6,6 +6,7 @@ mod named;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::future::try_join_all;
 use futures::try_join;
 use rowlock_core::booking::Booking;
 use rowlock_core::command::NewSection;
@@ -427,22 +428,33 @@ async fn load_events(
     plan: &Plan,
     blocks: &mut FxHashMap<EventId, usize>,
 ) -> Stored<()> {
-    for request in batch {
-        let Some(event) = request.command.event() else { continue };
-        let Some((key, row)) = session.events.get(event) else { continue };
+    if !plan.events.is_empty() {
+        session.prepare(&[sql::SEAT_COUNT, sql::BLOCKS, sql::AREA_NAMES, sql::TAKEN_PLACE]).await?;
+    }
+    // All of them at once: a batch may make seats in hundreds of events.
+    let known = plan.events.iter().filter_map(|event| session.events.get(*event));
+    let whole = try_join_all(known.map(|(key, row)| whole_event(session, row, key))).await?;
+    let mut whole: FxHashMap<EventId, EventRow> = whole.into_iter().map(|row| (row.event.id, row)).collect();
+    for event in batch.iter().filter_map(|request| request.command.event()) {
+        let Some((_, known)) = session.events.get(event) else { continue };
         if slice.event_row(event).is_none() {
-            let row = if plan.events.contains(&event) {
-                let whole = whole_event(session, row, key).await?;
-                blocks.insert(event, whole.blocks.len());
-                Arc::new(whole)
-            } else {
-                Arc::clone(row)
+            let row = match whole.remove(&event) {
+                Some(whole) => {
+                    blocks.insert(event, whole.blocks.len());
+                    Arc::new(whole)
+                }
+                None => Arc::clone(known),
             };
             slice.load_event(row);
         }
-        if let Command::CreateSeats { sections, .. } = &request.command {
-            load_taken_place(session, slice, event, key, sections).await?;
-        }
+    }
+    let read: &Slice = slice;
+    let taken = batch.iter().filter_map(|request| match &request.command {
+        Command::CreateSeats { event, sections } => Some(taken_place(session, read, *event, sections)),
+        _ => None,
+    });
+    for (event, place) in try_join_all(taken).await?.into_iter().flatten() {
+        slice.load_taken_place(event, place);
     }
     Ok(())
 }
@@ -469,16 +481,17 @@ async fn whole_event(session: &Session, row: &EventRow, key: i64) -> Stored<Even
 }
 
 /// A place that new seats would take and that is a seat already, if there is one.
-async fn load_taken_place(
+async fn taken_place(
     session: &Session,
-    slice: &mut Slice,
+    slice: &Slice,
     event: EventId,
-    key: i64,
     sections: &[NewSection],
-) -> Stored<()> {
-    let Some(row) = slice.event_row(event).cloned() else { return Ok(()) };
+) -> Stored<Option<(EventId, TakenPlace)>> {
+    let (Some((key, _)), Some(row)) = (session.events.get(event), slice.event_row(event)) else {
+        return Ok(None);
+    };
     if demand::creates_too_many(sections) {
-        return Ok(());
+        return Ok(None);
     }
     for new in sections {
         let Some(block) = row.blocks.iter().position(|block| block.name == new.block) else { continue };
@@ -489,11 +502,10 @@ async fn load_taken_place(
         if let Some(taken) = taken.first() {
             let row = SeatRow::new(codec::text(taken, 0)?).map_err(|_| StoreError::Corrupt("a row"))?;
             let (block, number) = (new.block.clone(), codec::number(taken, 1)?);
-            slice.load_taken_place(event, TakenPlace { block, row, number });
-            return Ok(());
+            return Ok(Some((event, TakenPlace { block, row, number })));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Makes sure that events can be found by their ids.

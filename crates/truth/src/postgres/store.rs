@@ -1,10 +1,13 @@
 //! Writing: the rows that changed, each against the version it was read with, then the journal, then COMMIT. All of it
 //! is sent at once; the server works it off while we wait for one answer.
 
+use std::sync::Arc;
+
+use futures::future::try_join_all;
 use futures::try_join;
 use rowlock_core::fact::SectionsAdded;
 use rowlock_core::limits::IDEMPOTENCY_TTL_MILLIS;
-use rowlock_core::slice::EventRow;
+use rowlock_core::slice::{EventRow, Row as SliceRow};
 use rowlock_core::{Fact, IdSource, Request, SeatId, Stream, Time};
 use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
@@ -267,8 +270,9 @@ pub(super) async fn append(wire: &Wire, rows: &Appending, now: Time) -> Stored<V
     wire.query_if(!rows.ids.is_empty(), sql::APPEND, columns).await
 }
 
-/// What is made once: orgs, keys, events, blocks, seats, areas. Rare, so one after another.
-async fn create(session: &mut Session, loaded: &Loaded) -> Stored<()> {
+/// What is made once: orgs, keys, events, blocks, seats, areas. Rare, so one after another; but one batch may make hundreds of
+/// events, and their seats.
+async fn create(session: &Session, loaded: &Loaded) -> Stored<()> {
     let slice = &loaded.slice;
     for org in slice.changed_orgs() {
         session.query(sql::NEW_ORG, [&org.id.uuid(), &org.name.as_str(), &org.created_at.millis()]).await?;
@@ -284,26 +288,13 @@ async fn create(session: &mut Session, loaded: &Loaded) -> Stored<()> {
         let (name, hash, created) = (key.name.as_str(), key.secret_hash.as_slice(), key.created_at.millis());
         session.query(sql::NEW_KEY, [&id, &org, &name, &scopes, &hash, &created]).await?;
     }
-    for row in slice.changed_events() {
-        let key = match row.version {
-            Some(_) => {
-                let key = key_of(&session.events, row.value.event.id)?;
-                session.query(sql::SET_SEAT_COUNT, [&key, &int(row.value.seat_count)?]).await?;
-                key
-            }
-            None => create_event(session, &row.value).await?,
-        };
-        let known = loaded.blocks.get(&row.value.event.id).copied().unwrap_or(0);
-        let blocks = row.value.blocks.iter().enumerate().skip(known);
-        let (positions, (ids, names)): (Vec<i32>, (Vec<Uuid>, Vec<&str>)) =
-            blocks.map(|(i, block)| (i as i32, (block.id.uuid(), block.name.as_str()))).unzip();
-        if !ids.is_empty() {
-            session.query(sql::NEW_BLOCKS, [&key, &positions, &ids, &names]).await?;
-        }
+    if slice.changed_events().next().is_some() {
+        let statements =
+            [sql::NEW_EVENT, sql::SET_SEAT_COUNT, sql::NEW_BLOCKS, sql::NEW_SEATS, sql::NEW_AREA];
+        session.prepare(&statements).await?;
     }
-    for added in slice.new_sections() {
-        create_seats(session, loaded, added).await?;
-    }
+    try_join_all(slice.changed_events().map(|row| save_event(session, loaded, row))).await?;
+    try_join_all(slice.new_sections().iter().map(|added| create_seats(session, loaded, added))).await?;
     for row in slice.changed_areas().filter(|row| row.version.is_none()) {
         let area = &row.value;
         let key = key_of(&session.events, area.event)?;
@@ -316,7 +307,26 @@ async fn create(session: &mut Session, loaded: &Loaded) -> Stored<()> {
     Ok(())
 }
 
-async fn create_event(session: &mut Session, row: &EventRow) -> Stored<i64> {
+async fn save_event(session: &Session, loaded: &Loaded, row: &SliceRow<Arc<EventRow>>) -> Stored<()> {
+    let key = match row.version {
+        Some(_) => {
+            let key = key_of(&session.events, row.value.event.id)?;
+            session.query(sql::SET_SEAT_COUNT, [&key, &int(row.value.seat_count)?]).await?;
+            key
+        }
+        None => create_event(session, &row.value).await?,
+    };
+    let known = loaded.blocks.get(&row.value.event.id).copied().unwrap_or(0);
+    let blocks = row.value.blocks.iter().enumerate().skip(known);
+    let (positions, (ids, names)): (Vec<i32>, (Vec<Uuid>, Vec<&str>)) =
+        blocks.map(|(i, block)| (i as i32, (block.id.uuid(), block.name.as_str()))).unzip();
+    if !ids.is_empty() {
+        session.query(sql::NEW_BLOCKS, [&key, &positions, &ids, &names]).await?;
+    }
+    Ok(())
+}
+
+async fn create_event(session: &Session, row: &EventRow) -> Stored<i64> {
     let event = &row.event;
     let json = |text: Result<String, serde_json::Error>| text.map_err(|_| StoreError::Corrupt("an event"));
     let (tiers, policy) =
