@@ -289,7 +289,8 @@ impl<'h> Fields<'h> {
 
     /// The key as the IETF draft writes it, a quoted string, or bare.
     fn idempotency_key(&self) -> Result<Option<Arc<str>>, Problem> {
-        const RULE: &str = "must have between 1 and 128 visible ASCII characters";
+        const RULE: &str =
+            "must have between 1 and 128 visible ASCII characters, with quotes around all of them or without";
         let Some(value) = self.key else { return Ok(None) };
         if self.has_two_keys {
             return Err(Problem::invalid("Idempotency-Key", "must not be given twice"));

@@ -200,7 +200,7 @@ fn add_headers(method: &str, operation: &mut Value) {
     if method == "post" {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "Makes a repetition safe for 24 hours: the same key and body, byte for byte, get the answer of the first time, as it was then. Only what succeeded is recorded: after an error the key is free.",
+            "description": "Makes a repetition safe for 24 hours: the same key and body, byte for byte, get the answer of the first time, as it was then. Only what succeeded is recorded: after an error the key is free. Quotes around all of it are not a part of it.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!#-~]+$" },
         }));
     }

@@ -225,7 +225,7 @@ fn set_text(flat: &mut Flat, key: &str, text: &str, origin: Origin) -> Result<()
 
 fn wanted(known: &Value) -> &'static str {
     match known {
-        Value::Integer(_) => "must be a whole number from 0 to 4294967295",
+        Value::Integer(_) => "must be a whole number, not negative and not huge",
         Value::Boolean(_) => "must be true or false",
         Value::Array(_) => "must be a list of strings",
         _ => "must be a string",

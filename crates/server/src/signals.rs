@@ -4,8 +4,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
 
-/// What a shell reports for a process that SIGINT ended.
-const INSISTED: i32 = 130;
+/// What a shell adds to the number of the signal that ended a process.
+const ENDED_BY_SIGNAL: i32 = 128;
 
 pub struct Signals {
     terminate: Signal,
@@ -27,19 +27,25 @@ impl Signals {
 
     /// The name of the next signal.
     pub async fn next(&mut self) -> &'static str {
+        self.next_kind().await.0
+    }
+
+    async fn next_kind(&mut self) -> (&'static str, SignalKind) {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = async { self.hang_up.as_mut()?.recv().await }, if self.hang_up.is_some() => "SIGHUP",
+            _ = self.terminate.recv() => ("SIGTERM", SignalKind::terminate()),
+            _ = self.interrupt.recv() => ("SIGINT", SignalKind::interrupt()),
+            _ = async { self.hang_up.as_mut()?.recv().await }, if self.hang_up.is_some() => {
+                ("SIGHUP", SignalKind::hangup())
+            }
         }
     }
 
     /// Ends the process at the next signal, whatever it is doing. What was acknowledged is on disk by then.
     pub fn then_exit(mut self) {
         tokio::spawn(async move {
-            let name = self.next().await;
+            let (name, kind) = self.next_kind().await;
             eprintln!("{name} again: stopping at once");
-            std::process::exit(INSISTED);
+            std::process::exit(ENDED_BY_SIGNAL + kind.as_raw_value());
         });
     }
 }

@@ -113,7 +113,7 @@ fn a_second_signal_does_not_wait() {
     server.signal(Signal::SIGTERM);
     let status = server.wait();
     assert!(asked.elapsed() < Duration::from_secs(10));
-    assert_eq!(status.code(), Some(130));
+    assert_eq!(status.code(), Some(128 + Signal::SIGTERM as i32));
 }
 
 /// The terminal is closed. Who was started with nohup goes on.

@@ -37,7 +37,7 @@ pub struct EntryView<'a> {
     actor: &'a str,
     request_id: &'a str,
     /// What happened, as it was recorded. Its fields depend on the type; docs/journal.md of the source has them. Times are milliseconds
-    /// since 1970, seats their ordinals.
+    /// since 1970, the seats of a hold their ordinals.
     #[schema(value_type = Object)]
     data: &'a RawValue,
 }
