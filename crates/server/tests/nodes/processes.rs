@@ -149,8 +149,14 @@ async fn frozen_past_the_end_of_a_hold() {
         async move { client.confirm("ann", &hold).await.unwrap() }
     });
     let began = Instant::now();
-    while house.hold(1, "bob", &[0]).await.0 != 201 {
-        assert!(began.elapsed() < Duration::from_secs(6), "the seat never became free");
+    loop {
+        let (status, answer) = house.hold(1, "bob", &[0]).await;
+        if status == 201 {
+            break;
+        }
+        // A claim in Redis that the node had no time to confirm keeps others away for 5 s, and a busy machine for a while longer.
+        let waited = began.elapsed();
+        assert!(waited < Duration::from_secs(10), "not free after {waited:?}: {status} {answer}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     house.nodes[0].process(|node| node.resume());
