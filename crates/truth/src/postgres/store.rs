@@ -24,6 +24,10 @@ use crate::columns;
 /// The statement timeout must not end the wait for a standby: then COMMIT would succeed without it.
 pub(super) const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
+/// Seats of one command that are sent together with those of others. Rows are in memory until they are answered, so a batch of many
+/// large houses goes one after another.
+const MAX_SEATS_TOGETHER: u32 = 256;
+
 /// The journal rows of a batch, with ids that tell whether they arrived.
 pub(super) struct Appending {
     pub streams: Vec<Uuid>,
@@ -294,7 +298,12 @@ async fn create(session: &Session, loaded: &Loaded) -> Stored<()> {
         session.prepare(&statements).await?;
     }
     try_join_all(slice.changed_events().map(|row| save_event(session, loaded, row))).await?;
-    try_join_all(slice.new_sections().iter().map(|added| create_seats(session, loaded, added))).await?;
+    let (few, many): (Vec<_>, Vec<_>) =
+        slice.new_sections().iter().partition(|added| added.count <= MAX_SEATS_TOGETHER);
+    try_join_all(few.into_iter().map(|added| create_seats(session, loaded, added))).await?;
+    for added in many {
+        create_seats(session, loaded, added).await?;
+    }
     for row in slice.changed_areas().filter(|row| row.version.is_none()) {
         let area = &row.value;
         let key = key_of(&session.events, area.event)?;
