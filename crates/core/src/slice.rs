@@ -220,7 +220,8 @@ impl Slice {
         self.spots.insert(seat, (block, spot));
         let to_be_had = |seat: &Row<Seat>| match seat.value.state {
             SeatState::Available => true,
-            SeatState::Held { until, .. } => until <= now,
+            // A seat may have been loaded for somebody who does not want to take it, and then without its hold.
+            SeatState::Held { hold, until } => until <= now && self.holds.contains_key(&hold),
             SeatState::Sold { .. } | SeatState::Blocked => false,
         };
         if self.seats.get(&seat).is_some_and(to_be_had) {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rowlock_api::{Api, ApiOptions, JwtOptions};
 use rowlock_registry::Engine;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 
 use crate::config::Origins;
 use crate::connections::{self, Limits};
@@ -109,9 +110,12 @@ async fn serve(settings: &Settings, origins: &Origins, with_demo: bool) -> Resul
         tracing::warn!("some requests did not finish in time");
     }
     let begun = Instant::now();
-    // A store that does not answer must not keep the process.
-    if tokio::time::timeout(STOP_LIMIT, engine.stop()).await.is_err() {
-        tracing::warn!("the store did not finish in time");
+    // A store that does not answer must not keep the process. Closing it blocks, and so would waiting for its threads.
+    let (stopping, runtime) = (engine.clone(), Handle::current());
+    let stopped = tokio::task::spawn_blocking(move || runtime.block_on(stopping.stop()));
+    if tokio::time::timeout(STOP_LIMIT, stopped).await.is_err() {
+        tracing::error!("the store did not finish in time: what was not answered may have been done");
+        std::process::exit(1);
     }
     tracing::info!(milliseconds = begun.elapsed().as_millis() as u64, "stopped");
     if engine.is_broken() {

@@ -5,6 +5,7 @@ mod config;
 mod crash;
 mod demo;
 mod dev_up;
+mod disk;
 mod generated;
 mod nodes;
 mod shutdown;

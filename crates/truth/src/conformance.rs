@@ -54,6 +54,7 @@ macro_rules! conformance {
             any::any_seats_asked_for_again_are_the_same,
             any::full_block_says_what_is_left,
             any::expired_seats_of_a_block_are_taken_over,
+            any::who_gave_a_seat_back_does_not_stand_in_its_way,
             any::choosing_and_naming_in_one_batch,
             any::a_batch_that_wants_very_many_seats,
             any::block_is_allocated_to_its_last_seat,

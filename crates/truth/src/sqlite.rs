@@ -87,6 +87,8 @@ pub struct SqliteTruth {
     checkpointer: Option<Checkpointer>,
     /// Locked until the truth is closed: one process a folder.
     folder: Mutex<Option<Folder>>,
+    /// Whoever puts an older copy of the folder in its place has to stop the process, so another process is another history.
+    history: u64,
 }
 
 impl SqliteTruth {
@@ -99,8 +101,15 @@ impl SqliteTruth {
         let readers = Readers::start(&folder, options.readers)?;
         let checkpointer = options.checkpoints.then(|| Checkpointer::start(&folder)).transpose()?;
         let wish = checkpointer.as_ref().map(Checkpointer::wish).unwrap_or_default();
-        let writer = Writer::start(connection, Arc::clone(&clock), wish, &options);
-        Ok(Self { clock, writer: Some(writer), readers, checkpointer, folder: Mutex::new(Some(folder)) })
+        let writer = Writer::start(connection, Arc::clone(&clock), wish, &options)?;
+        Ok(Self {
+            clock,
+            writer: Some(writer),
+            readers,
+            checkpointer,
+            folder: Mutex::new(Some(folder)),
+            history: rand::random(),
+        })
     }
 
     /// Opens the folder for reading, also while a server has it.
@@ -113,12 +122,19 @@ impl SqliteTruth {
             readers,
             checkpointer: None,
             folder: Mutex::default(),
+            history: rand::random(),
         })
     }
 
     fn writer(&self) -> Result<&Writer, Failure> {
         self.writer.as_ref().ok_or_else(|| Failure::Unavailable("opened for reading only".into()))
     }
+}
+
+/// Ends the process where going on would be wrong and stopping in good order is not possible. Nothing that was acknowledged is lost by it.
+fn give_up(why: &str) -> ! {
+    tracing::error!("{why}: ending this process, so that a new one begins with what is on disk");
+    std::process::abort()
 }
 
 /// A copy of some store's rows in the tables of this one, so that there is one set of checks for all stores.
@@ -262,6 +278,10 @@ impl Truth for SqliteTruth {
 
     fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    fn history(&self) -> u64 {
+        self.history
     }
 
     fn ping(&self) -> Answer<'_, ReadResult<()>> {

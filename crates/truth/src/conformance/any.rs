@@ -109,6 +109,27 @@ pub async fn expired_seats_of_a_block_are_taken_over<B: Backend>(backend: &B) {
     stage.assert_clean().await;
 }
 
+/// Cancelled bookings are looked at again while somebody takes any seat, and theirs are held by others who are past their time.
+pub async fn who_gave_a_seat_back_does_not_stand_in_its_way<B: Backend>(backend: &B) {
+    let stage = Stage::new(backend.open().await, Setup::brief()).await;
+    let block = stage.block(0).await;
+    let held = stage.held(stage.hold("ann", &[0, 1])).await;
+    let booking = stage.booked(stage.confirm("ann", held.id)).await;
+    stage.one(stage.cancel(booking.id)).await.expect("cancelled");
+    let last = stage.held(stage.hold("bob", &[0, 1])).await;
+    stage.wait_until(last.expires_at).await;
+    let batch = vec![
+        stage.cancel(booking.id),
+        stage.confirm("ann", held.id),
+        stage.hold_any("cat", block, 2),
+        stage.hold_any("dan", block, 2),
+    ];
+    let answers = stage.truth.commit(batch).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(_) | Err(Failure::Refused(_)))), "{answers:?}");
+    assert_eq!(answers.iter().skip(2).filter(|answer| answer.is_ok()).count(), 2, "{answers:?}");
+    stage.assert_clean().await;
+}
+
 /// Commands that choose and commands that name, in one batch: nobody is told «full» while there is a seat.
 pub async fn choosing_and_naming_in_one_batch<B: Backend>(backend: &B) {
     let stage = Stage::new(backend.open().await, Setup::default()).await;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use rowlock_core::booking::{Admits, Booking};
+use rowlock_core::booking::{Admits, Booking, BookingStatus};
 use rowlock_core::event::Event;
 use rowlock_core::hold::Hold;
 use rowlock_core::{AreaId, BookingId, CartToken, Command, EventId, HoldId, Request, SeatId, UserId};
@@ -107,7 +107,8 @@ impl Plan {
 
     pub fn add_booking(&mut self, booking: &Booking, event_key: i64) -> bool {
         let mut grew = self.bookings.insert(booking.id);
-        for ticket in &booking.tickets {
+        // The places of one that is cancelled are somebody else's by now.
+        for ticket in booking.tickets.iter().filter(|_| booking.status == BookingStatus::Confirmed) {
             grew |= match ticket.admits {
                 Admits::Seat(ordinal) => {
                     codec::seat_key(event_key, ordinal).is_some_and(|key| self.seats.insert(key))

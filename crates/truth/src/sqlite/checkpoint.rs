@@ -48,7 +48,7 @@ impl Wish {
         let began = Instant::now();
         match checkpoint(db, "PASSIVE") {
             Ok(_) => copied(began, "the writer copied the rest of the log"),
-            Err(error) => tracing::warn!(%error, "the log could not be copied by the writer"),
+            Err(error) => failed(&error.into()),
         }
     }
 }
@@ -73,7 +73,7 @@ impl Checkpointer {
             .spawn(move || {
                 while !stopped(&its_stop) {
                     if let Err(error) = copier.copy(&its_wish) {
-                        tracing::warn!(%error, "the log could not be copied");
+                        failed(&error);
                     }
                 }
             })
@@ -141,6 +141,22 @@ impl Copier {
         }
         Ok(())
     }
+}
+
+/// After a sync that failed nobody knows which of the copied pages are on disk, and the system says so only once: the next sync
+/// succeeds. The log still has them all, but by its account they were copied, so it would start over, and even closing the store
+/// would remove it. Whoever opens the store after a process that ended without closing it copies the whole log again.
+fn failed(error: &CopyError) {
+    let is_sync = match error {
+        CopyError::Sync(_) => true,
+        CopyError::Database(error) => {
+            error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_FSYNC)
+        }
+    };
+    if is_sync {
+        super::give_up(&format!("the file of the store could not be synced: {error}"));
+    }
+    tracing::warn!(%error, "the log could not be copied");
 }
 
 /// For whoever looks for the cause of a slow commit: `rowlock-bench stalls` lays these over the holds that took long.

@@ -4,7 +4,7 @@ mod blocks;
 
 use std::sync::Arc;
 
-use rowlock_core::booking::Admits;
+use rowlock_core::booking::{Admits, BookingStatus};
 use rowlock_core::command::{NewSection, Places};
 use rowlock_core::event::Block;
 use rowlock_core::hold::{Hold, HoldStatus};
@@ -389,7 +389,9 @@ impl<'c> Loader<'c> {
         let row = rows.next()?.ok_or(StoreError::Corrupt("a booking"))?;
         let (mut booking, version) = codec::booking(row, event)?;
         booking.tickets = tickets(self.db, id)?;
-        for ticket in &booking.tickets {
+        // The places of one that is cancelled are somebody else's by now.
+        let tickets = booking.tickets.iter().filter(|_| booking.status == BookingStatus::Confirmed);
+        for ticket in tickets {
             match ticket.admits {
                 Admits::Seat(ordinal) => {
                     self.load_seat(slice, key, SeatId::of(event.id, ordinal), ordinal)?;

@@ -42,6 +42,8 @@ pub enum OpenError {
     OlderSchema { found: usize, known: usize },
     #[error("the database can't be opened: {0}")]
     Database(#[from] rusqlite::Error),
+    #[error("what is in the database can't be read: {0}")]
+    Contents(String),
 }
 
 /// A data folder, locked for as long as this lives.

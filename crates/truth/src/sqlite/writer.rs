@@ -16,6 +16,7 @@ use super::SqliteOptions;
 use super::checkpoint::Wish;
 use super::codec::{StoreError, Stored};
 use super::load::Loader;
+use super::open::OpenError;
 use super::store::Store;
 use crate::clock::Clock;
 use crate::demand;
@@ -55,8 +56,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub fn start(db: Connection, clock: Arc<Clock>, wish: Wish, options: &SqliteOptions) -> Self {
+    /// Waits until the thread is ready for work, or has found that it can't be.
+    pub fn start(
+        db: Connection,
+        clock: Arc<Clock>,
+        wish: Wish,
+        options: &SqliteOptions,
+    ) -> Result<Self, OpenError> {
         let (work, queue) = mpsc::channel();
+        let (prepared, is_prepared) = mpsc::sync_channel(1);
         let (pings, pinged) = watch::channel(0);
         let has_ping = Arc::new(AtomicBool::new(false));
         let options = options.clone();
@@ -69,9 +77,21 @@ impl Writer {
         };
         let thread = thread::Builder::new()
             .name("rowlock-writer".into())
-            .spawn(move || run(&db, &clock, &wish, &options, &queue, &ping))
+            .spawn(move || {
+                let mut session = match Session::new(&db, &clock, &options) {
+                    Ok(session) => session,
+                    Err(error) => return drop(prepared.send(Err(OpenError::Contents(error.to_string())))),
+                };
+                let _ = prepared.send(Ok(()));
+                let worked = catch_unwind(AssertUnwindSafe(|| run(&db, &mut session, &wish, &queue, &ping)));
+                if worked.is_err() {
+                    // Without it the process only looks alive.
+                    super::give_up("the writer ended badly");
+                }
+            })
             .expect("a thread can be started");
-        Self { work, has_ping, pinged, thread: Mutex::new(Some(thread)) }
+        is_prepared.recv().expect("the thread says how it went")?;
+        Ok(Self { work, has_ping, pinged, thread: Mutex::new(Some(thread)) })
     }
 
     pub async fn commit(&self, batch: Vec<Request>) -> Result<Results, Failure> {
@@ -131,16 +151,11 @@ fn gone() -> Failure {
 
 fn run(
     db: &Connection,
-    clock: &Clock,
+    session: &mut Session<'_>,
     wish: &Wish,
-    options: &SqliteOptions,
     queue: &mpsc::Receiver<Work>,
     ping: &dyn Fn(),
 ) {
-    let mut session = match Session::new(db, clock, options) {
-        Ok(session) => session,
-        Err(error) => return tracing::error!(%error, "the writer could not prepare its statements"),
-    };
     while let Ok(work) = queue.recv() {
         match work {
             Work::Commit(batch, answer) => {
@@ -151,6 +166,8 @@ fn run(
             Work::SweepRecords(limit, answer) => {
                 let _ = answer.send(session.sweep_records(limit).map_err(Failure::from));
             }
+            // Whoever asks again and again, and does not wait, must not keep the writer busy.
+            Work::HoldsOfUser(_, answer) if answer.is_closed() => {}
             Work::HoldsOfUser(UserHolds { org, user, after, limit }, answer) => {
                 let _ = answer.send(session.loader.memory.carts.holds_of_user(org, &user, after, limit));
             }
