@@ -187,11 +187,12 @@ impl PostgresTruth {
 }
 
 fn pool(target: &Target, readers: usize) -> Result<Pool, PostgresError> {
-    let (connect, check) = target.for_pool(READING);
+    let (connect, check, check_again) = target.for_pool(READING);
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_connect(tokio_postgres::Config::new(), connect, recycling);
     Pool::builder(manager)
         .post_create(check)
+        .pre_recycle(check_again)
         .max_size(readers.max(1))
         .runtime(deadpool_postgres::Runtime::Tokio1)
         .wait_timeout(Some(READ_WAIT))

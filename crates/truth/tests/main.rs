@@ -10,6 +10,7 @@ mod postgres_controls;
 mod postgres_gullible;
 mod postgres_locked;
 mod postgres_plans;
+mod postgres_primary;
 mod scale;
 mod seats;
 mod sqlite;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::postgres::PostgresBackend;
 use rowlock_core::{Command, HoldId, Refusal, Request, Stream};
-use rowlock_dev::postgres::{self, Postgres};
+use rowlock_dev::postgres::Postgres;
 use rowlock_dev::wait_until;
 use rowlock_truth::conformance::any;
 use rowlock_truth::conformance::concurrency::{race, storm};
@@ -467,54 +467,6 @@ async fn it_speaks_tls_and_checks_the_certificate() {
     let encrypted = "SELECT count(*) > 0 FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)
                      WHERE s.ssl AND a.application_name = 'rowlock'";
     assert_eq!(backend.sql(encrypted), "t");
-}
-
-/// A primary that comes back after its standby was promoted takes writes, too. What it would sell is sold already.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_primary_that_was_replaced_is_left_alone() {
-    let backend = PostgresBackend::new();
-    let old = &backend.server;
-    let new = old.standby().expect("a standby");
-    let url = format!("postgres://{}@{},{}/postgres", postgres::USER, old.address(), new.address());
-    let open = || PostgresTruth::open(PostgresOptions { url: url.clone(), ..backend.options() });
-    let stage = Stage::new(Arc::new(open().await.expect("a primary")), Setup::default()).await;
-    stage.held(stage.hold("ann", &[0])).await;
-    let holds = |server: &Postgres| server.sql("SELECT count(*) FROM holds").unwrap_or_default();
-    assert!(wait_until(Duration::from_secs(10), || holds(&new) == "1"), "the standby follows");
-    old.stop_at_once();
-    new.promote().expect("a new primary");
-    assert!(held_at_last(&stage, "bob", 1).await, "the node finds it");
-    old.start_again().expect("the old one is back");
-    // Both take writes now, and the old one is named first.
-    let next = Stage { truth: Arc::new(open().await.expect("a primary")), ..stage.clone() };
-    for node in [&stage, &next] {
-        let answer = node.one(node.hold("eve", &[1])).await;
-        assert!(
-            matches!(answer, Err(Failure::Refused(Refusal::SeatsTaken { .. }))),
-            "bob has it: {answer:?}"
-        );
-    }
-    new.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowlock'")
-        .expect("connections end");
-    assert!(held_at_last(&stage, "eve", 2).await, "a new connection goes to the new one, too");
-    // And when that can't be reached, nobody goes back.
-    new.stop_at_once();
-    for _ in 0..3 {
-        assert!(matches!(stage.one(stage.hold("joe", &[1])).await, Err(Failure::Unavailable(_))));
-    }
-    assert_eq!(holds(old), "1", "nothing was sold there");
-}
-
-async fn held_at_last(stage: &Stage, who: &str, seat: u32) -> bool {
-    let end = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < end {
-        match stage.one(stage.hold(who, &[seat])).await {
-            Ok(_) => return true,
-            Err(Failure::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
-            Err(other) => panic!("{other}"),
-        }
-    }
-    false
 }
 
 /// With the standby away, what says yes again waits for it, and so does what is swept. Neither may use up the connections.

@@ -98,7 +98,8 @@ impl Sent {
     /// What came of it.
     pub async fn answered(self) -> Result<Attempted, Failed> {
         let Self { written, executed, appending, began, wire, .. } = self;
-        match within(WRITE_TIMEOUT, written).await {
+        let written = within(WRITE_TIMEOUT, written).await;
+        match written.and_then(|written| wire.is_of_now().map(|()| written)) {
             Ok((sequences, heard)) => {
                 appending.note(&wire, &sequences);
                 Ok(Attempted { answers: commit::answers(executed, sequences), heard })

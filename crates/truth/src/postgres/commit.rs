@@ -143,7 +143,8 @@ pub(super) async fn attempt(
         let says_yes = executed.iter().flatten().any(Result::is_ok);
         let settles = says_yes && loaded.replicated;
         let end = if settles { SETTLE_AND_COMMIT } else { "ROLLBACK" };
-        return match within(WRITE_TIMEOUT, session.simple(end)).await {
+        let ended = within(WRITE_TIMEOUT, session.simple(end)).await;
+        return match ended.and_then(|()| session.is_of_now()) {
             Ok(()) => Ok(Attempted { answers: answers(executed, Vec::new()), heard }),
             Err(error @ StoreError::TimedOut(_)) if settles => Err(Failed::Unsettled(error)),
             Err(error) => Err(error.into()),
@@ -154,7 +155,7 @@ pub(super) async fn attempt(
         Err(error) => return Err(leave(session, error.into()).await),
     };
     let written = within(WRITE_TIMEOUT, store::write(session, &loaded, &appending, safeguards.compare)).await;
-    match written {
+    match written.and_then(|sequences| session.is_of_now().map(|()| sequences)) {
         Ok(sequences) => {
             appending.note(session, &sequences);
             Ok(Attempted { answers: answers(executed, sequences), heard })

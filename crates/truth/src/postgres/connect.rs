@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Connect, Hook, HookError};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -104,8 +104,15 @@ pub(super) struct Target {
     /// One for each host.
     hosts: Vec<Config>,
     tls: MakeRustlsConnect,
-    /// The newest that was seen. Whoever is promoted begins a new one.
-    timeline: Arc<AtomicU32>,
+    newest: Arc<Mutex<Newest>>,
+}
+
+/// The newest timeline that was seen. Whoever is promoted begins a new one.
+#[derive(Default)]
+struct Newest {
+    timeline: u32,
+    /// When it was seen to be newer than the one before.
+    since: Option<std::time::Instant>,
 }
 
 pub(super) type Hear = Arc<dyn Fn(Notification) + Send + Sync>;
@@ -141,21 +148,21 @@ impl Target {
         }
         let tls = tls(config.get_ssl_mode(), ca_file)?;
         let hosts = (0..config.get_hosts().len()).map(|host| only(&config, host)).collect();
-        Ok(Self { hosts, tls, timeline: Arc::default() })
+        Ok(Self { hosts, tls, newest: Arc::default() })
     }
 
     pub async fn connect(&self, settings: SessionSettings) -> Stored<Client> {
-        self.connect_hearing(settings, Arc::new(|_| {})).await
+        Ok(self.connect_hearing(settings, Arc::new(|_| {})).await?.0)
     }
 
-    /// `hear` is called with every notification.
-    pub async fn connect_hearing(&self, settings: SessionSettings, hear: Hear) -> Stored<Client> {
+    /// `hear` is called with every notification. With the timeline, for [`Target::is_replaced`].
+    pub async fn connect_hearing(&self, settings: SessionSettings, hear: Hear) -> Stored<(Client, u32)> {
         // Each host has its own limit for the connection; this is for names and all.
         let within = CONNECT_TIMEOUT * 2;
         let opened = tokio::time::timeout(within, self.open_newest(settings, hear)).await;
         let opened = opened.map_err(|_| StoreError::TimedOut(within.as_millis()))??;
         self.is_newest(opened.timeline).map_err(StoreError::NoConnection)?;
-        Ok(opened.client)
+        Ok((opened.client, opened.timeline))
     }
 
     /// Asks all hosts. Of those that take writes, the one that was promoted last: a primary that has come back after its
@@ -214,7 +221,13 @@ impl Target {
 
     /// The newest timeline that was seen.
     pub fn timeline(&self) -> u32 {
-        self.timeline.load(Ordering::Relaxed)
+        self.newest.lock().timeline
+    }
+
+    /// Whether a newer timeline has been seen since somebody connected to this one. What its primary still takes is lost, and what it
+    /// says is old.
+    pub fn is_replaced(&self, timeline: u32) -> bool {
+        timeline != UNKNOWN && timeline < self.timeline()
     }
 
     /// Refuses one that is older than what was seen before, even if no newer one can be reached.
@@ -222,17 +235,28 @@ impl Target {
         if timeline == UNKNOWN {
             return Ok(());
         }
-        let newest = self.timeline.fetch_max(timeline, Ordering::Relaxed).max(timeline);
-        if timeline == newest {
+        let mut newest = self.newest.lock();
+        if timeline > newest.timeline {
+            let was_another = newest.timeline != UNKNOWN;
+            *newest = Newest { timeline, since: was_another.then(std::time::Instant::now) };
+        }
+        if timeline == newest.timeline {
             return Ok(());
         }
+        let newest = newest.timeline;
         Err(format!(
             "this Postgres is of timeline {timeline} and was replaced: another was promoted to {newest}"
         ))
     }
 
-    /// What makes the connections of a pool, and what looks at them.
-    pub fn for_pool(&self, settings: SessionSettings) -> (PoolConnect, Hook) {
+    /// What makes the connections of a pool, what looks at them then, and what does whenever one is used again.
+    pub fn for_pool(&self, settings: SessionSettings) -> (PoolConnect, Hook, Hook) {
+        let newest = Arc::clone(&self.newest);
+        // A pool does not know the timelines of its connections. Those from before a new one was seen are few, so all of them go.
+        let again = Hook::sync_fn(move |_: &mut ClientWrapper, known| match newest.lock().since {
+            Some(since) if known.created <= since => Err(HookError::message("its Postgres was replaced")),
+            _ => Ok(()),
+        });
         let target = self.clone();
         let check = Hook::async_fn(move |client: &mut ClientWrapper, _| {
             let target = target.clone();
@@ -241,7 +265,7 @@ impl Target {
                 target.is_newest(timeline).map_err(HookError::message)
             })
         });
-        (PoolConnect { target: self.clone(), settings }, check)
+        (PoolConnect { target: self.clone(), settings }, check, again)
     }
 }
 

@@ -50,15 +50,18 @@ pub(super) fn listen(target: Target) -> mpsc::Receiver<Heard> {
                 )
                 .await;
             let listening = match connected {
-                Ok(client) => client.batch_execute(&format!("LISTEN {CHANNEL}")).await.map(|()| client).ok(),
+                Ok((client, timeline)) => {
+                    let begun = client.batch_execute(&format!("LISTEN {CHANNEL}")).await;
+                    begun.map(|()| (client, timeline)).ok()
+                }
                 Err(_) => None,
             };
-            let Some(client) = listening else {
+            let Some((client, timeline)) = listening else {
                 tokio::time::sleep(CONNECT_AGAIN).await;
                 continue;
             };
             let _ = heard.send(Heard::Interrupted).await;
-            while !client.is_closed() && !heard.is_closed() {
+            while !client.is_closed() && !heard.is_closed() && !target.is_replaced(timeline) {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }

@@ -30,6 +30,9 @@ use super::sql;
 use crate::columns;
 use crate::demand;
 
+/// Holds past their time that one batch ends at most to make room in an area.
+const MAX_ENDED_FOR_ROOM: u32 = 4_096;
+
 /// What a batch is decided on.
 pub(super) struct Loaded {
     pub slice: Slice,
@@ -298,9 +301,11 @@ async fn make_room(
     for ((event, area), quantity) in wanted {
         let Some(free) = slice.area(area).map(|area| area.available()) else { continue };
         let Some(key) = session.events.key(event).filter(|_| free < quantity) else { continue };
-        let rows =
-            session.query(sql::DUE_HOLDS_OF_AREAS, [&key, &now.millis(), &area.uuid().to_string()]).await?;
         let mut missing = quantity - free;
+        // Each has a place at least.
+        let most = i64::from(missing.min(MAX_ENDED_FOR_ROOM));
+        let area_text = area.uuid().to_string();
+        let rows = session.query(sql::DUE_HOLDS_OF_AREAS, [&key, &now.millis(), &area_text, &most]).await?;
         for (hold, version) in holds(session, &rows).await? {
             let places = hold.quantity_of(area);
             if places == 0 || missing == 0 {

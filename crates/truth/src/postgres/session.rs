@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::connect::{Plans, SessionSettings, Target};
 use super::events::Events;
-use super::fault::Stored;
+use super::fault::{StoreError, Stored};
 use super::lanes::Permit;
 use super::sql;
 use crate::id_source::TimeOrderedIds;
@@ -47,6 +47,8 @@ impl Deref for Session {
 pub(super) struct Wire {
     pub client: Client,
     pub backend: Backend,
+    target: Target,
+    timeline: u32,
     statements: RwLock<FxHashMap<&'static str, Statement>>,
     /// The newest sequence of each stream that was written here. What comes next has a higher one.
     written: Mutex<FxHashMap<Uuid, u64>>,
@@ -67,12 +69,14 @@ const MAX_WRITTEN: usize = 4_096;
 
 impl Session {
     pub async fn connect(target: &Target) -> Stored<Self> {
-        let client = target.connect(WRITING).await?;
+        let (client, timeline) = target.connect_hearing(WRITING, Arc::new(|_| {})).await?;
         let row = client.query_one(sql::BACKEND, &[]).await?;
         let backend = Backend { pid: row.try_get(0)?, started: row.try_get(1)? };
         let wire = Wire {
             client,
             backend,
+            target: target.clone(),
+            timeline,
             statements: RwLock::default(),
             written: Mutex::default(),
             under_way: AtomicUsize::new(0),
@@ -123,7 +127,15 @@ impl Wire {
     }
 
     pub fn is_usable(&self) -> bool {
-        !self.client.is_closed() && !self.is_given_up.load(Ordering::Relaxed)
+        !self.client.is_closed() && !self.is_given_up.load(Ordering::Relaxed) && self.is_of_now().is_ok()
+    }
+
+    /// Asked behind every COMMIT: what a primary took when another had been promoted already must not be acknowledged.
+    pub fn is_of_now(&self) -> Stored<()> {
+        if self.target.is_replaced(self.timeline) {
+            return Err(StoreError::NoConnection("this Postgres was replaced by another meanwhile".into()));
+        }
+        Ok(())
     }
 
     /// Prepares what is not prepared yet, all in one round trip.

@@ -81,7 +81,7 @@ pub(super) const DUE_HOLDS_OF_AREAS: &str = concat!(
     hold_columns!(),
     " FROM holds h WHERE h.status = 0 AND h.event_key = $1 AND h.areas <> '[]' AND h.expires_at <= $2
       AND position($3 IN h.areas) > 0
-      ORDER BY h.expires_at, h.id LIMIT 1000"
+      ORDER BY h.expires_at, h.id LIMIT $4"
 );
 pub(super) const RECORDS: &str = "SELECT r.org_id, r.actor, r.key, r.fingerprint, r.outcome
      FROM unnest($1::uuid[], $2::text[], $3::text[]) AS n(org_id, actor, key)
