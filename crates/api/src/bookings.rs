@@ -40,6 +40,7 @@ pub struct HoldSeats {
     #[serde(default)]
     #[schema(inline, required = false)]
     seat_ids: SeatIds,
+    /// Each area once.
     #[serde(default)]
     #[schema(inline, required = false)]
     areas: AreaLines,
@@ -75,6 +76,7 @@ pub struct Book {
     #[serde(default)]
     #[schema(inline, required = false)]
     seat_ids: SeatIds,
+    /// Each area once.
     #[serde(default)]
     #[schema(inline, required = false)]
     areas: AreaLines,

@@ -52,5 +52,7 @@ const _: () = assert!(DEFAULT_PAGE <= MAX_PAGE && MAX_HOLDS_PAGE <= MAX_PAGE);
 pub const MAX_DRAWINGS: usize = 2;
 /// What full seat maps take together from when they are drawn until they are sent.
 pub const MAX_MAPS_KIB: usize = 512 * 1024;
+/// The same of one org.
+pub const MAX_MAPS_KIB_OF_ORG: usize = MAX_MAPS_KIB / 4;
 /// Requests that may wait for their turn to draw one.
 pub const MAX_WAITING_DRAWINGS: usize = 64;

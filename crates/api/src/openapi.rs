@@ -4,6 +4,7 @@ mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rowlock_core::limits::MAX_USER_CHARS;
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -18,14 +19,9 @@ const OF_ALL: &[&str] = &["internal", "timeout"];
 const OF_ALL_GUARDED: &[&str] =
     &["unauthenticated", "missing_scope", "invalid", "rate_limited", "unavailable"];
 const OF_WITH_ACT_AS: &[&str] = &["act_as_refused"];
-const OF_ALL_POSTS: &[&str] = &[
-    "malformed_json",
-    "json_too_deep",
-    "body_unreadable",
-    "body_too_large",
-    "unsupported_media_type",
-    "idempotency_key_reused",
-];
+const OF_ALL_POSTS: &[&str] =
+    &["malformed_json", "json_too_deep", "body_unreadable", "body_too_large", "unsupported_media_type"];
+const OF_ALL_THAT_REPLAY: &[&str] = &["idempotency_key_reused"];
 const OF_ALL_CHANGES: &[&str] = &["busy", "stopping"];
 
 const NEXT_PAGE: &str = "Where the next page is, as `<address>; rel=\"next\"`. Absent from the last page.";
@@ -134,8 +130,12 @@ fn complete(method: &str, operation: &mut Value, guarded: bool) {
         }
         add_headers(method, operation);
     }
+    let replays = method == "post" && !keeps_no_answer(operation);
     if method == "post" {
         also(OF_ALL_POSTS);
+    }
+    if replays {
+        also(OF_ALL_THAT_REPLAY);
     }
     if method != "get" {
         also(OF_ALL_CHANGES);
@@ -155,7 +155,7 @@ fn complete(method: &str, operation: &mut Value, guarded: bool) {
         parameters.is_some_and(|given| given.iter().any(|parameter| parameter["name"] == "after"));
     if let Some(Value::Object(responses)) = operation.get_mut("responses") {
         for (status, response) in responses {
-            add_response_headers(method, status, response, guarded);
+            add_response_headers(status, response, guarded, replays);
             if has_pages && status == "200" {
                 response["headers"]["Link"] = text_field(NEXT_PAGE);
             }
@@ -195,9 +195,9 @@ fn add_headers(method: &str, operation: &mut Value) {
     parameters.push(json!({
         "name": "Rowlock-User", "in": "header", "required": false,
         "description": "The user that a backend acts for, as UTF-8. Only with an API key of the scope act_as.",
-        "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]*[!-~])?$" },
+        "schema": { "type": "string", "minLength": 1, "maxLength": MAX_USER_CHARS, "pattern": wire::TEXT_PATTERN },
     }));
-    if method == "post" {
+    if method == "post" && !keeps_no_answer(operation) {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
             "description": "Makes a repetition safe for 24 hours: the same key and body, byte for byte, get the answer of the first time, as it was then. Only what succeeded is recorded: after an error the key is free. Quotes around all of it are not a part of it.",
@@ -207,14 +207,19 @@ fn add_headers(method: &str, operation: &mut Value) {
     operation["parameters"] = Value::Array(parameters);
 }
 
-fn add_response_headers(method: &str, status: &str, response: &mut Value, guarded: bool) {
+/// Whether an idempotency key means nothing here, as the handler says.
+fn keeps_no_answer(operation: &Value) -> bool {
+    operation["x-keeps-no-answer"] == json!(true)
+}
+
+fn add_response_headers(status: &str, response: &mut Value, guarded: bool, replays: bool) {
     let mut add = |name: &str, description| response["headers"][name] = text_field(description);
     add("X-Request-Id", "Ties the answer to the log.");
     if guarded && status != "401" {
         add("RateLimit", "What is left of the rate limit.");
         add("RateLimit-Policy", "The rate limit.");
     }
-    if method == "post" && status.starts_with('2') {
+    if replays && status.starts_with('2') {
         add("Idempotency-Replayed", "«true» when the answer is a recorded one.");
     }
 }

@@ -119,7 +119,8 @@ pub async fn get_seats(
     {
         return Err(Refusal::UnknownBlock { block }.into());
     }
-    let tag = etag(live.read().sequence(), form, zipped);
+    let history = app.engine.history();
+    let tag = etag(history, live.read().sequence(), form, zipped);
     if matches_tag(&headers, &tag) {
         return Ok(with_caching(Response::new(Body::empty()), StatusCode::NOT_MODIFIED, &tag, false));
     }
@@ -129,19 +130,20 @@ pub async fn get_seats(
         Form::Status => compact::statuses(&live, zipped),
     };
     // The map may be newer than the tag that was compared: its own sequence is what counts.
-    let tag = etag(sequence, form, zipped);
+    let tag = etag(history, sequence, form, zipped);
     let mut response = Response::new(Body::new(Chunks::new(chunks)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(with_caching(response, StatusCode::OK, &tag, zipped))
 }
 
-fn etag(sequence: u64, form: Form, zipped: bool) -> String {
+/// A sequence says which map it is only within one history of the store.
+fn etag(history: u64, sequence: u64, form: Form, zipped: bool) -> String {
     let form = match form {
         Form::Full => "full",
         Form::Compact => "compact",
         Form::Status => "status",
     };
-    format!("\"{sequence}-{form}{}\"", if zipped { "-gzip" } else { "" })
+    format!("\"{history:x}-{sequence}-{form}{}\"", if zipped { "-gzip" } else { "" })
 }
 
 /// Whether the client has this very thing. `If-None-Match` compares weakly, so that a proxy's `W/` does no harm.

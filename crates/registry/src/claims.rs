@@ -9,14 +9,13 @@
 use std::sync::Arc;
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
-use parking_lot::Mutex;
 use rowlock_core::command::Places;
 use rowlock_core::seat::SeatState;
 use rowlock_core::{Command, EventId, HoldId, Refusal, Request, SeatId};
 use rowlock_truth::Truth;
-use rustc_hash::FxHashMap;
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::mpsc;
 
+use crate::asking::Asking;
 use crate::warm::{Claim, Claimed, Owner, Receipt, Warm};
 
 /// Claims that may wait to be given back. What is over ends by itself.
@@ -27,13 +26,11 @@ const MAX_RETURNED_AT_ONCE: usize = 256;
 pub(crate) struct Claims {
     pub warm: Warm,
     truth: Arc<dyn Truth>,
-    checks: Mutex<FxHashMap<Asked, Arc<Check>>>,
+    /// What the truth says of seats. `None`: it can't be asked.
+    checks: Asking<Asked, Option<Option<SeatState>>>,
     returns: mpsc::Sender<Receipt>,
     metrics: Metrics,
 }
-
-/// What the truth says of a seat. All who ask at the same time share one question.
-type Check = OnceCell<Option<SeatState>>;
 
 struct Metrics {
     claimed: Counter,
@@ -92,7 +89,7 @@ impl Claims {
     pub fn start(warm: Warm, truth: Arc<dyn Truth>) -> Self {
         let (returns, returned) = mpsc::channel(MAX_RETURNS);
         tokio::spawn(give_back(warm.clone(), returned));
-        let claims = Self { warm, truth, checks: Mutex::default(), returns, metrics: Metrics::new() };
+        let claims = Self { warm, truth, checks: Asking::default(), returns, metrics: Metrics::new() };
         claims.observe();
         claims
     }
@@ -164,18 +161,18 @@ impl Claims {
     fn count(&self, claimed: &Claimed) {
         match claimed {
             Claimed::Claimed(_) => self.metrics.claimed.increment(1),
-            Claimed::Unavailable => self.metrics.unavailable.increment(1),
+            Claimed::Unavailable { .. } => self.metrics.unavailable.increment(1),
             Claimed::Taken(_) => {}
         }
     }
 
     fn pending(&self, claimed: Claimed) -> Option<Pending> {
         match claimed {
-            Claimed::Claimed(receipt) => {
+            Claimed::Claimed(receipt) | Claimed::Unavailable { left: Some(receipt) } => {
                 Some(Pending { returns: self.returns.clone(), receipt: Some(receipt) })
             }
             // Somebody came between: then the truth says who was first.
-            Claimed::Taken(_) | Claimed::Unavailable => None,
+            Claimed::Taken(_) | Claimed::Unavailable { left: None } => None,
         }
     }
 
@@ -197,36 +194,16 @@ impl Claims {
 
     /// What the truth has of a seat. `None`: it can't be asked.
     async fn check(&self, event: EventId, asked: Asked) -> Option<Option<SeatState>> {
-        let check = Arc::clone(self.checks.lock().entry(asked).or_default());
-        // Also when whoever asks goes away.
-        let _checking = Checking { checks: &self.checks, asked, check: Arc::clone(&check) };
-        let seat = asked.0;
-        let ask = || async {
-            let states = self.truth.seat_states(event, vec![seat]).await;
-            states.ok().and_then(|states| states.first().copied()).ok_or(())
+        let ask = async {
+            let states = self.truth.seat_states(event, vec![asked.0]).await;
+            states.ok().and_then(|states| states.first().copied())
         };
-        check.get_or_try_init(ask).await.ok().copied()
+        self.checks.ask(asked, ask).await
     }
 }
 
 /// A seat, and the hold whose claim is in doubt. An answer from before that hold says nothing about it.
 type Asked = (SeatId, Option<HoldId>);
-
-/// Whoever comes later asks again: an answer gets old.
-struct Checking<'c> {
-    checks: &'c Mutex<FxHashMap<Asked, Arc<Check>>>,
-    asked: Asked,
-    check: Arc<Check>,
-}
-
-impl Drop for Checking<'_> {
-    fn drop(&mut self) {
-        let mut checks = self.checks.lock();
-        if checks.get(&self.asked).is_some_and(|current| Arc::ptr_eq(current, &self.check)) {
-            checks.remove(&self.asked);
-        }
-    }
-}
 
 /// What a command wants to hold, if there are seats in it.
 fn places_of(command: &Command) -> Option<&Places> {

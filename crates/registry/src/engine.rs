@@ -16,10 +16,10 @@ use rowlock_core::{
 };
 use rowlock_truth::read::{EventPage, JournalRow};
 use rowlock_truth::{Belief, Committed, Durability, Truth};
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
-use tokio::time::Instant;
 
+use crate::api_keys::ApiKeys;
 use crate::behind::Behind;
 use crate::chance::Chance;
 use crate::claims::Claims;
@@ -33,12 +33,11 @@ use crate::tasks::Tasks;
 use crate::warm::Warm;
 use crate::{announce, follow};
 
-/// API keys kept in memory at most.
-const MAX_CACHED_KEYS: usize = 100_000;
-/// How long a key is believed to be in force when another node may have revoked it.
-const KEY_AGE: Duration = Duration::from_secs(2);
 /// Events that are compared at a time because somebody asked for it. Each is read whole, by the readers that all share.
 const MAX_COMPARING: usize = 4;
+/// Requests for new seats that may wait for each other. They are carried out one after another: each may be a transaction of a second, for
+/// which all buyers wait, and the next buyers' batch comes between two of them.
+const MAX_CREATING: usize = 64;
 /// Batches that may wait to be told to other nodes.
 const MAX_OUTGOING: usize = 1024;
 
@@ -130,6 +129,10 @@ struct Inner {
     reconcile_soon: Notify,
     /// Places for those who want whole events read from all tiers.
     comparing: Semaphore,
+    /// Places for those who want new seats,
+    creating: Semaphore,
+    /// of whom one has its turn.
+    turn_to_create: tokio::sync::Mutex<()>,
     durability: RwLock<Option<Durability>>,
     stopping: watch::Sender<bool>,
     tasks: Tasks,
@@ -139,17 +142,10 @@ struct Inner {
 struct Tiers {
     hot: HotTier,
     expiry: Expiry,
-    keys: RwLock<Keys>,
+    keys: ApiKeys,
     metrics: Metrics,
     /// Where the facts of a batch go that others shall hear of. `None` when there are no others.
     outward: Option<mpsc::Sender<Vec<(u64, Fact)>>>,
-}
-
-#[derive(Default)]
-struct Keys {
-    known: FxHashMap<KeyId, (ApiKey, Instant)>,
-    /// Kept so that a read that began before a revocation can't bring the key back.
-    revoked: FxHashSet<KeyId>,
 }
 
 impl Engine {
@@ -170,7 +166,7 @@ impl Engine {
             hot: HotTier::new(Arc::clone(&truth), warm.clone(), options.hot_seats)
                 .ignoring_gaps(options.ignore_gaps),
             expiry: Expiry::default(),
-            keys: RwLock::default(),
+            keys: ApiKeys::default(),
             metrics: metrics.clone(),
             outward: truth.is_shared().then_some(outward),
         });
@@ -196,6 +192,8 @@ impl Engine {
             behind: Behind::default(),
             reconcile_soon: Notify::new(),
             comparing: Semaphore::new(MAX_COMPARING),
+            creating: Semaphore::new(MAX_CREATING),
+            turn_to_create: tokio::sync::Mutex::default(),
             durability: RwLock::default(),
             stopping: watch::Sender::new(false),
             tasks,
@@ -204,6 +202,7 @@ impl Engine {
         engine.expiry().fill(engine.truth().active_holds().await?);
         let tasks = &engine.inner.tasks;
         tasks.spawn("reaper", expiry::reap(engine.clone(), sweep_every));
+        tasks.spawn("sweeper", expiry::sweep(engine.clone(), sweep_every));
         tasks.spawn("health", health::watch(engine.clone()));
         if engine.truth().is_shared() {
             tasks.spawn("follower", follow::follow(engine.clone(), look_every));
@@ -247,6 +246,9 @@ impl Engine {
                 self.inner.metrics.early_conflicts.increment(1);
                 Err(Failure::Refused(refusal))
             }
+            None if matches!(request.command, Command::CreateSeats { .. }) => {
+                Box::pin(self.create_in_turn(request)).await
+            }
             None => self.claim_and_submit(request).await,
         };
         match &result {
@@ -262,10 +264,18 @@ impl Engine {
         result
     }
 
+    async fn create_in_turn(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
+        let _place = self.inner.creating.try_acquire().map_err(|_| Failure::Busy)?;
+        let _turn = self.inner.turn_to_create.lock().await;
+        self.claim_and_submit(request).await
+    }
+
     async fn claim_and_submit(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
         let lane = self.lane(&request.command);
-        let claims = self.inner.claims.as_ref().filter(|_| self.may_be_claimed(&request.command));
-        let Some(claims) = claims else { return lane.submit(request, None).await };
+        let claims = match &self.inner.claims {
+            Some(claims) if self.may_be_claimed(&request).await => claims,
+            _ => return lane.submit(request, None).await,
+        };
         let request = if claims.can_be_made_together(&request.command) {
             match lane.submit_at_the_door(request).await {
                 Ok(answer) => return answer,
@@ -368,28 +378,16 @@ impl Engine {
 
     /// An API key that is in force. Called for every request that comes with one.
     pub async fn api_key(&self, id: KeyId) -> Result<Option<ApiKey>, Failure> {
-        let shared = self.truth().is_shared();
-        if let Some((key, read_at)) = self.inner.tiers.keys.read().known.get(&id)
-            && (!shared || read_at.elapsed() < KEY_AGE)
-        {
-            return Ok(Some(key.clone()));
-        }
-        let Some(key) = self.truth().api_key(id).await?.filter(|key| key.revoked_at.is_none()) else {
-            return Ok(None);
-        };
-        let mut keys = self.inner.tiers.keys.write();
-        if keys.revoked.contains(&id) {
-            return Ok(None);
-        }
-        if keys.known.len() >= MAX_CACHED_KEYS {
-            keys.known.clear();
-        }
-        keys.known.insert(id, (key.clone(), Instant::now()));
-        Ok(Some(key))
+        self.inner.tiers.keys.get(self.truth(), id).await
     }
 
     pub fn now(&self) -> Time {
         self.inner.truth.now()
+    }
+
+    /// Another number when sequences of the journal may stand for other facts than before.
+    pub fn history(&self) -> u64 {
+        self.truth().history()
     }
 
     /// Whether commands can be carried out: the truth answers and the engine is not stopping.
@@ -513,7 +511,7 @@ impl Engine {
 
     /// Keys of an org are read again when they are used.
     pub(crate) fn forget_keys(&self, org: OrgId) {
-        self.inner.tiers.keys.write().known.retain(|_, (key, _)| key.org != org);
+        self.inner.tiers.keys.forget(org);
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -550,9 +548,7 @@ impl Committal for Tiers {
             if let Outcome::ApiKey(key) = &committed.outcome
                 && key.revoked_at.is_some()
             {
-                let mut keys = self.keys.write();
-                keys.revoked.insert(key.id);
-                keys.known.remove(&key.id);
+                self.keys.revoke(key.id);
             }
         }
     }

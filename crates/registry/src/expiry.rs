@@ -21,7 +21,7 @@ pub const REAPER_BATCH: usize = 256;
 /// Holds that one sweep looks for. When it finds so many, there may be more, and it looks again soon.
 const SWEEP_PAGE: usize = 4_096;
 const SWEEP_AGAIN: Duration = Duration::from_secs(1);
-/// Old idempotency records that are removed at a time. Holds that end meanwhile wait for as long as that takes.
+/// Old idempotency records that are removed at a time.
 const RECORDS_PAGE: usize = 2_048;
 /// Rounds in which one sweep removes old idempotency records: enough for thousands of keys a second, and an end.
 const MAX_RECORD_SWEEPS: usize = 128;
@@ -111,19 +111,13 @@ fn remove(set: &mut BTreeSet<Entry>, at: Time, hold: HoldId) {
     set.remove(&(at.plus_millis(AFTER_OTHERS_MILLIS), hold));
 }
 
-/// Runs until the engine stops.
-pub async fn reap(engine: Engine, sweep_every: Duration) {
-    let mut next_sweep = Instant::now();
+/// Ends holds as they fall due, until the engine stops. It runs at least every `at_least`, so that its metrics tell whether it does.
+pub async fn reap(engine: Engine, at_least: Duration) {
     while !engine.is_stopping() {
-        if next_sweep <= Instant::now() {
-            let pause = if sweep(&engine).await { SWEEP_AGAIN.min(sweep_every) } else { sweep_every };
-            next_sweep = Instant::now() + pause;
-        }
         let wait = match engine.expiry().first() {
-            Some(first) => Duration::from_millis(first.millis_since(engine.now()) as u64),
-            None => sweep_every,
+            Some(first) => Duration::from_millis(first.millis_since(engine.now()) as u64).min(at_least),
+            None => at_least,
         };
-        let wait = wait.min(next_sweep.saturating_duration_since(Instant::now()));
         // In order, so that a simulated run can be repeated. Whichever it is, the same is done.
         tokio::select! {
             biased;
@@ -135,22 +129,32 @@ pub async fn reap(engine: Engine, sweep_every: Duration) {
     }
 }
 
+/// The safety net: looks again and again for what the reaper does not know of, until the engine stops. Beside the reaper, because a truth
+/// that is slow to answer must not keep it from what it knows.
+pub async fn sweep(engine: Engine, every: Duration) {
+    while !engine.is_stopping() {
+        let pause = if sweep_once(&engine).await { SWEEP_AGAIN.min(every) } else { every };
+        tokio::select! {
+            biased;
+            () = engine.stopping() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
 async fn run(engine: &Engine) {
     let began = Instant::now();
     let due = engine.expiry().pop_due(engine.now());
-    if due.is_empty() {
-        return;
-    }
     let left = end_all(engine, due).await;
     if !left.is_empty() {
         // Behind those that are due by then: rows that somebody keeps locked must not keep all others from ending.
-        let later = engine.now().plus_millis(RETRY.as_millis() as i64);
-        engine.expiry().set.lock().extend(left.into_iter().map(|(_, hold)| (later, hold)));
+        let soon = engine.now().plus_millis(RETRY.as_millis() as i64);
+        engine.expiry().set.lock().extend(left.into_iter().map(|(at, hold)| (at.max(soon), hold)));
     }
     engine.metrics().reaper_run(began.elapsed(), engine.now());
 }
 
-/// Ends holds through the lane, like every other command, and returns those that must be tried again.
+/// Ends holds through the lane, like every other command, and returns those that must be tried again, with the time from which they may be.
 async fn end_all(engine: &Engine, due: Vec<Entry>) -> Vec<Entry> {
     let mut ending = tokio::task::JoinSet::new();
     for entry in due {
@@ -183,9 +187,8 @@ async fn end_all(engine: &Engine, due: Vec<Entry>) -> Vec<Entry> {
     ending.join_all().await.into_iter().flatten().collect()
 }
 
-/// The safety net: asks the truth for holds past their time, whatever the set says. `true`: there may be more.
-async fn sweep(engine: &Engine) -> bool {
-    let began = Instant::now();
+/// Asks the truth for holds past their time, whatever the set says. `true`: there may be more.
+async fn sweep_once(engine: &Engine) -> bool {
     let mut is_full = false;
     match engine.truth().due_holds(SWEEP_PAGE).await {
         Ok(due) => {
@@ -197,14 +200,12 @@ async fn sweep(engine: &Engine) -> bool {
     for _ in 0..MAX_RECORD_SWEEPS {
         match engine.truth().sweep_records(RECORDS_PAGE).await {
             Ok(swept) if swept < RECORDS_PAGE => break,
-            // Holds end on time, however many records there are.
-            Ok(_) => run(engine).await,
+            Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "the sweep for old idempotency records failed");
                 break;
             }
         }
     }
-    engine.metrics().reaper_run(began.elapsed(), engine.now());
     is_full
 }

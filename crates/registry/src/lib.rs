@@ -7,6 +7,8 @@
 //! committed there. [`reconcile`] finds and repairs what differs between the tiers, [`health`] tells how they are doing.
 
 mod announce;
+mod api_keys;
+mod asking;
 mod behind;
 pub mod breaker;
 mod chance;

@@ -77,6 +77,21 @@ async fn an_extension_moves_the_end() {
     house.close().await;
 }
 
+/// Another node has extended the hold. The truth says so when it is asked to end it, and is not asked again before the new end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_that_was_moved_elsewhere_is_asked_for_once() {
+    let policy = Policy { ttl_seconds: 1, checkout_extension_seconds: 3, ..Policy::default() };
+    let house = House::new(Setup { policy, ..Setup::default() }).await;
+    let hold = house.held(house.stage.hold("ann", &[0])).await;
+    let moved = house.stage.held(house.stage.checkout("ann", hold.id)).await;
+    let asked = house.truth.batches().len();
+    house.stage.wait_until(moved.expires_at.plus_millis(-500)).await;
+    assert_eq!(house.truth.batches().len(), asked + 1, "the reaper, at the first end");
+    freed_on_time(&house, 0, &moved).await;
+    ended_once(&house, &hold).await;
+    house.close().await;
+}
+
 /// The set learns of holds from committed facts. One that came past the engine is not in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_the_set_does_not_know_is_found_by_the_sweep() {
@@ -106,6 +121,20 @@ async fn one_sweep_finds_more_than_one_run_ends() {
     eventually("all are free", async || house.live().await.read().counts().available == 600).await;
     let late = house.engine.now().millis_since(*ends.iter().max().expect("600 holds"));
     assert!(late <= sweep_every.as_millis() as i64 + SHOWN_FREE_WITHIN_MILLIS, "{late} ms");
+    house.close().await;
+}
+
+/// A truth that does not answer the sweep keeps the reaper from nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_end_on_time_while_the_sweep_waits() {
+    let often = EngineOptions { sweep_every: Duration::from_millis(20), ..EngineOptions::default() };
+    let house = House::with(Setup::brief(), often).await;
+    house.truth.sweeps.shut();
+    house.truth.sweeps.reached(1).await;
+    let hold = house.held(house.stage.hold("ann", &[0])).await;
+    freed_on_time(&house, 0, &hold).await;
+    ended_once(&house, &hold).await;
+    house.truth.sweeps.open();
     house.close().await;
 }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::support::{House, eventually, hold_of, no_sweep};
 use futures::future::join_all;
-use rowlock_core::Request;
 use rowlock_core::seat::SeatStatus;
+use rowlock_core::{Command, Request};
 use rowlock_registry::{EngineOptions, Failure, Reply};
-use rowlock_truth::conformance::stage::Setup;
+use rowlock_truth::conformance::stage::{Setup, section};
 use rowlock_truth::{MAX_BATCH, Truth};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -291,5 +291,31 @@ async fn nobody_waits_for_those_who_have_gone() {
     // Answers wait until the next batch is sent, and there is none.
     let answer = timeout(Duration::from_secs(10), first).await.expect("it is answered");
     hold_of(answer.expect("no panic"));
+    house.close().await;
+}
+
+/// Each may keep the truth busy for a second. Buyers come between two of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_seats_are_made_one_request_after_another() {
+    let house = House::new(Setup::default()).await;
+    house.live().await;
+    let more = |number: usize| {
+        let sections = vec![section(&format!("new {number}"), 0..1, 5)];
+        house.stage.request(Command::CreateSeats { event: house.stage.event, sections })
+    };
+    house.truth.forget();
+    house.truth.commits.shut();
+    let creating = send(&house, (0..100).map(more));
+    house.truth.commits.reached(1).await;
+    let refused = |all: &Pending| all.iter().filter(|one| one.is_finished()).count();
+    eventually("those who find no place are told at once", async || refused(&creating) == 100 - 64).await;
+    let buying = send(&house, holds(&house, 0..10));
+    house.truth.commits.open();
+    let created = answers(creating).await;
+    assert_eq!(created.iter().filter(|answer| answer.is_ok()).count(), 64);
+    assert!(created.iter().all(|answer| matches!(answer, Ok(_) | Err(Failure::Busy))));
+    assert!(answers(buying).await.iter().all(Result::is_ok));
+    let batches = house.truth.batches();
+    assert!(batches.len() >= 64, "two of them were in one batch: {batches:?}");
     house.close().await;
 }

@@ -1,5 +1,6 @@
 //! The engine, its lanes and its tiers, on real stores and servers.
 
+mod api_keys;
 mod early;
 mod expiry;
 mod hot;

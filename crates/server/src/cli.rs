@@ -66,7 +66,7 @@ pub struct Serve {
     /// The address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Make a demo org with three events, and print how to hold two seats
+    /// Make a demo org with three events, and print how to hold two seats unless the log is JSON
     #[arg(long)]
     pub demo: bool,
     /// How log lines look: human or json

@@ -47,10 +47,11 @@ pub async fn create_area(
     posted: Posted<CreateArea>,
 ) -> Result<Response, Problem> {
     let CreateArea { name, tier, capacity } = posted.body;
+    // If it can't be read now, nothing is created: the answer needs it.
+    let live = app.engine.event(caller.org, event).await?;
     let command = Command::CreateArea { event, name: name.0, tier: tier.0, capacity: capacity.0 };
     let reply = app.execute(&caller, command, posted.idempotency).await?;
     let Outcome::Area(area) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };
-    let live = app.engine.event(caller.org, event).await?;
     let hot = live.read();
     let view = AreaView {
         area_id: area.id.uuid(),

@@ -84,7 +84,12 @@ pub async fn create_org(
     // repeats after a crash between the two gets the same org and, the first time, its key.
     let command = Command::CreateApiKey { name, scopes, secret_hash };
     let request = Request { org: org.id, ..*caller.request(command, posted.idempotency) };
-    let keyed = app.engine.execute(request).await?;
+    let keyed = app.engine.execute(request).await.map_err(|failure| {
+        tracing::warn!(org = %org.id, %failure, "an org was created and its first key was not");
+        let detail = "the org was created, its key was not: with the same Idempotency-Key the next try makes the key, \
+                      without one it makes another org";
+        Problem::new(Problem::from(failure).code(), detail)
+    })?;
     let Outcome::ApiKey(key) = &keyed.outcome else { return Err(unexpected(&keyed.outcome)) };
     let text = (!keyed.replayed).then(|| credential::key_text(key.id, &secret));
     let view = OrgCreatedView { org: OrgView::new(org), admin_key: KeyView::new(key, text) };

@@ -101,7 +101,7 @@ pub async fn get_registry(
 
 /// Brings memory and Redis to agree with the truth, while sales go on.
 ///
-/// Doing it again is harmless, so an idempotency key is not recorded: each request looks and repairs.
+/// Doing it again is harmless, so a given `Idempotency-Key` means nothing: each request looks and repairs.
 #[utoipa::path(
     post,
     path = "/api/admin/events/{event_id}/registry/reconcile",
@@ -109,7 +109,11 @@ pub async fn get_registry(
     params(("event_id" = Uuid, Path, description = "The id of the event.")),
     request_body(content = Option<Nothing>, description = "Nothing, or an empty object."),
     responses((status = 200, description = "What was repaired.", body = ReconcileView)),
-    extensions(("x-scopes" = json!(["admin"])), ("x-problems" = json!(["unknown_event"]))),
+    extensions(
+        ("x-scopes" = json!(["admin"])),
+        ("x-problems" = json!(["unknown_event"])),
+        ("x-keeps-no-answer" = json!(true)),
+    ),
 )]
 pub async fn reconcile(
     State(app): State<App>,

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use rowlock_core::command::NewSection;
-use rowlock_core::limits::{MAX_SEATS_PER_REQUEST, MAX_SECTIONS_PER_CREATE};
+use rowlock_core::limits::{MAX_SEATS_PER_CREATE, MAX_SEATS_PER_REQUEST, MAX_SECTIONS_PER_CREATE};
 use rowlock_core::seat::Section;
 use rowlock_core::{BlockId, Command, EventId, IdempotencyKey, Outcome, SeatId};
 use serde::{Deserialize, Serialize};
@@ -41,8 +41,10 @@ pub struct SectionInput {
     /// The name of its block, which is made if it does not exist.
     #[schema(inline)]
     block: NameText,
+    /// Each once, or from one to another: at most 1000, `from` not behind `to`.
     #[schema(inline)]
     rows: Rows,
+    /// `from` not above `to`.
     #[schema(inline, value_type = Numbers)]
     numbers: Object<Numbers>,
     /// The code of one of the event's tiers.
@@ -143,8 +145,14 @@ pub async fn create_seats(
 ) -> Result<Response, Problem> {
     let sections: Vec<NewSection> =
         posted.body.sections.0.into_iter().map(|section| section.0.section()).collect();
+    let mut count = 0;
     for (i, new) in sections.iter().enumerate() {
-        new.section.check().map_err(|rule| Problem::invalid(format!("sections[{i}]"), rule))?;
+        count += new.section.check().map_err(|rule| Problem::invalid(format!("sections[{i}]"), rule))?;
+    }
+    // The kernel says so as well, but what is too much need not wait in a queue for that.
+    if count > MAX_SEATS_PER_CREATE {
+        let rule = format_args!("must have at most {MAX_SEATS_PER_CREATE} seats together");
+        return Err(Problem::invalid("sections", rule));
     }
     let reply = app.execute(&caller, Command::CreateSeats { event, sections }, posted.idempotency).await?;
     let Outcome::Seats(created) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };

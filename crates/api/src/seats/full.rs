@@ -197,8 +197,10 @@ pub async fn draw(live: Arc<LiveEvent>, block: Option<BlockId>, zipped: bool) ->
         }
     };
     let sequence = snapshot.sequence;
+    // Small ones take no more than their connections do.
     if snapshot.statuses.len() < SMALL {
-        return Ok((sequence, drawing::under_way(snapshot.write(zipped))?));
+        return Ok((sequence, snapshot.write(zipped)));
     }
-    Ok((sequence, drawing::under_way(drawing::draw(move || snapshot.write(zipped)).await?)?))
+    let org = live.org();
+    Ok((sequence, drawing::under_way(org, drawing::draw(move || snapshot.write(zipped)).await?)?))
 }

@@ -225,12 +225,14 @@ async fn seats_blocks_and_areas() {
         "block": "X", "rows": ["A"], "numbers": {"from": 1, "to": 2}, "tier": "gold", "x": 0,
     }]});
     let many: Vec<Value> = (0..501).map(|_| good["sections"][0].clone()).collect();
+    let large = json!({"block": "X", "rows": {"from": 1, "to": 501}, "numbers": {"from": 1, "to": 100}, "tier": "gold"});
     let rows: Vec<String> = (0..1001).map(|i| format!("r{i}")).collect();
     let cases = changed(
         &good,
         vec![
             ("/sections", json!([]), "sections"),
             ("/sections", json!(many), "sections"),
+            ("/sections", json!([large, large]), "sections"),
             ("/sections/0/block", json!(""), "sections[0].block"),
             ("/sections/0/rows", json!([]), "sections[0].rows"),
             ("/sections/0/rows", json!(rows), "sections[0].rows"),

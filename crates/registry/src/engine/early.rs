@@ -3,16 +3,21 @@
 use std::cell::LazyCell;
 
 use rowlock_core::command::Places;
-use rowlock_core::{Command, Refusal, Request, SeatId, decide};
+use rowlock_core::{Command, Refusal, Request, SeatId, Time, decide};
 
 use super::Engine;
 use crate::hot::HotEvent;
 
 impl Engine {
     /// Whoever meets the claim of another is told that seats are taken, so that must be what the kernel would say.
-    pub(super) fn may_be_claimed(&self, command: &Command) -> bool {
-        let (Command::Hold(places) | Command::Book { places, .. }) = command else { return true };
-        self.hot().peek(places.event).is_none_or(|live| is_about_seats(&live.read(), places))
+    pub(super) async fn may_be_claimed(&self, request: &Request) -> bool {
+        let (Command::Hold(places) | Command::Book { places, .. }) = &request.command else { return false };
+        match self.hot().get(places.event).await {
+            Ok(Some(live)) => {
+                live.org() == request.org && is_about_seats(&live.read(), places, || self.now())
+            }
+            Ok(None) | Err(_) => false,
+        }
     }
 
     /// Refuses what this process knows can't be. A request with an idempotency key may have a recorded answer, which
@@ -22,7 +27,7 @@ impl Engine {
         if request.idempotency.is_some() {
             return None;
         }
-        let live = self.inner.tiers.hot.get(places.event).await.ok()??;
+        let live = self.hot().get(places.event).await.ok()??;
         if live.org() != request.org {
             return None;
         }
@@ -32,9 +37,7 @@ impl Engine {
         let margin = self.inner.options.refusal_margin.as_millis() as i64;
         let taken = |ordinal| event.surely_taken(ordinal, &places.user, || *now, margin);
         let surely_taken = |seat: &SeatId| event.ordinal(*seat).is_some_and(taken);
-        let policy = &event.event().policy;
-        let is_on_sale = || policy.sells_always() || policy.sells_at(*now);
-        if !places.seats.iter().any(surely_taken) || !is_about_seats(&event, places) || !is_on_sale() {
+        if !places.seats.iter().any(surely_taken) || !is_about_seats(&event, places, || *now) {
             return None;
         }
         let mut seats = std::mem::take(&mut places.seats);
@@ -44,6 +47,9 @@ impl Engine {
 }
 
 /// Whether the kernel gets as far as asking whose the seats are. It refuses for other reasons before that.
-fn is_about_seats(event: &HotEvent, places: &Places) -> bool {
-    places.seats.iter().all(|seat| event.ordinal(*seat).is_some()) && decide::check_shape(places).is_ok()
+fn is_about_seats(event: &HotEvent, places: &Places, now: impl Fn() -> Time) -> bool {
+    let policy = &event.event().policy;
+    places.seats.iter().all(|seat| event.ordinal(*seat).is_some())
+        && decide::check_shape(places).is_ok()
+        && (policy.sells_always() || policy.sells_at(now()))
 }

@@ -28,8 +28,11 @@ pub enum Claimed {
     Claimed(Receipt),
     /// None of the seats, because others have these.
     Taken(Vec<(SeatId, Owner)>),
-    /// Redis can't be asked. The truth decides without it.
-    Unavailable,
+    /// Redis can't be asked, or did not answer. The truth decides without it.
+    Unavailable {
+        /// What it may have been told nevertheless.
+        left: Option<Receipt>,
+    },
 }
 
 /// What it takes to give a pending claim back.
@@ -150,7 +153,7 @@ impl Warm {
         let answer = vote(server, &self.claim_command(claim, token), claim).await;
         match answer {
             Ok(vote) => self.claimed(claim, token, began, vote),
-            Err(Unavailable) => Claimed::Unavailable,
+            Err(Unavailable) => self.unanswered(claim, token, began),
         }
     }
 
@@ -166,16 +169,15 @@ impl Warm {
                 (token, self.claim_one(claim, token).unwrap_or_else(|| self.claim_command(claim, token)))
             })
             .unzip();
-        let answers = server.run(Kind::Request, &commands).await.unwrap_or_default();
-        if answers.len() != claims.len() {
-            return vec![Claimed::Unavailable; claims.len()];
-        }
+        let mut answers = server.run(Kind::Request, &commands).await.unwrap_or_default();
+        // As good as one that can't be read.
+        answers.resize(claims.len(), Value::Int(0));
         let read = |((claim, token), answer): ((&Claim<'_>, Uuid), Value)| match answer {
             Value::Okay => self.claimed(claim, token, began, Vote::Granted(vec![0])),
             Value::Nil => Claimed::Taken(Vec::new()),
             answer => match read_vote(answer, claim.seats) {
                 Some(vote) => self.claimed(claim, token, began, vote),
-                None => Claimed::Unavailable,
+                None => self.unanswered(claim, token, began),
             },
         };
         claims.iter().zip(tokens).zip(answers).map(read).collect()
@@ -193,6 +195,15 @@ impl Warm {
                 Claimed::Claimed(self.receipt(claim, token, seats, began + self.inner.options.pending))
             }
             Vote::Taken(taken) => Claimed::Taken(taken),
+        }
+    }
+
+    /// A message may have arrived though its answer has not.
+    fn unanswered(&self, claim: &Claim<'_>, token: Uuid, began: Instant) -> Claimed {
+        let everything = (0..claim.seats.len()).collect();
+        match self.claimed(claim, token, began, Vote::Granted(everything)) {
+            Claimed::Claimed(receipt) => Claimed::Unavailable { left: Some(receipt) },
+            other => other,
         }
     }
 

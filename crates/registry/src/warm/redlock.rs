@@ -35,7 +35,7 @@ enum Attempt {
 
 impl Warm {
     pub(super) async fn claim_by_majority(&self, claim: &Claim<'_>) -> Claimed {
-        let mut last = Claimed::Unavailable;
+        let mut last = Claimed::Unavailable { left: None };
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 let millis = self.chance().between(JITTER);
@@ -44,9 +44,9 @@ impl Warm {
             match self.attempt(claim).await {
                 Attempt::Won(claimed) => return claimed,
                 Attempt::Refused(taken) => return Claimed::Taken(taken),
-                Attempt::Split(taken) if taken.is_empty() => last = Claimed::Unavailable,
+                Attempt::Split(taken) if taken.is_empty() => last = Claimed::Unavailable { left: None },
                 Attempt::Split(taken) => last = Claimed::Taken(taken),
-                Attempt::TooFew => return Claimed::Unavailable,
+                Attempt::TooFew => return Claimed::Unavailable { left: None },
             }
         }
         last

@@ -59,6 +59,10 @@ pub struct Watched {
     pub commits: Gate,
     /// Behind every read of an event: what was read is old by the time it is returned.
     pub loads: Gate,
+    /// In front of every look for holds past their time.
+    pub sweeps: Gate,
+    /// In front of every look at an API key.
+    pub keys: Gate,
     /// Batches that are answered with «unavailable» from now on.
     pub outages: AtomicUsize,
     /// The next batch meets a defect.
@@ -74,6 +78,8 @@ impl Watched {
             batches: Mutex::default(),
             commits: Gate::default(),
             loads: Gate::default(),
+            sweeps: Gate::default(),
+            keys: Gate::default(),
             outages: AtomicUsize::new(0),
             is_defective: AtomicBool::new(false),
             is_shared: AtomicBool::new(false),
@@ -88,6 +94,8 @@ impl Watched {
         self.batches.lock().clear();
         self.commits.came.send_replace(0);
         self.loads.came.send_replace(0);
+        self.sweeps.came.send_replace(0);
+        self.keys.came.send_replace(0);
     }
 }
 
@@ -139,7 +147,10 @@ impl Truth for Watched {
     }
 
     fn api_key(&self, id: KeyId) -> Answer<'_, ReadResult<Option<ApiKey>>> {
-        self.inner.api_key(id)
+        Box::pin(async move {
+            self.keys.pass().await;
+            self.inner.api_key(id).await
+        })
     }
 
     fn api_keys(
@@ -182,7 +193,10 @@ impl Truth for Watched {
     }
 
     fn due_holds(&self, limit: usize) -> Answer<'_, ReadResult<Vec<ActiveHold>>> {
-        self.inner.due_holds(limit)
+        Box::pin(async move {
+            self.sweeps.pass().await;
+            self.inner.due_holds(limit).await
+        })
     }
 
     fn sweep_records(&self, limit: usize) -> Answer<'_, ReadResult<usize>> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowlock_core::{CartToken, Command, Refusal};
+use rowlock_core::policy::Policy;
+use rowlock_core::{CartToken, Command, Refusal, Request, Time};
 use rowlock_registry::warm::{Claim, Claimed, Receipt, Warm, WarmOptions};
 use rowlock_registry::{Engine, Failure};
 use rowlock_truth::Truth;
@@ -155,6 +156,39 @@ async fn what_is_wrong_with_a_request_itself_is_told_before_whose_the_seats_are(
     let unknown = Refusal::UnknownSeats { seats: stage.seats(&[4_000]) };
     assert_eq!(refused(stage.hold("bob", &[0, 4_000])).await, unknown);
     assert_eq!(refused(stage.request(booked(&[0, 4_000]))).await, unknown);
+    // Another org has claims of its own, and yet no such event.
+    let stranger = |who| Request { org: org(), ..stage.hold(who, &[0]) };
+    let (ben, seats) = (user("ben"), stage.seats(&[0]));
+    claimed(
+        warm.claim(&Claim { org: org(), event: stage.event, user: &ben, cart: &cart, seats: &seats }).await,
+    );
+    let nothing = Refusal::UnknownEvent { event: stage.event };
+    assert_eq!(refused(stranger("bob")).await, nothing);
+    engine.stop().await;
+}
+
+/// Before sales open nobody is told that seats are taken: in a rush all come at once, and each would meet the claims of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_sales_open_nobody_claims() {
+    let opens_at = Some(Time::from_millis(4_000_000_000_000));
+    let policy = Policy { sales_open_at: opens_at, ..Policy::default() };
+    let house = House::new(Setup { policy, ..Setup::default() }).await;
+    let (_servers, warm) = one().await;
+    let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
+    let engine = Engine::start_with(truth, Some(warm.clone()), no_sweep()).await.expect("an engine");
+    let stage = &house.stage;
+    let (ada, cart, seats) = (user("ada"), CartToken::unnamed(), stage.seats(&[0]));
+    claimed(
+        warm.claim(&Claim { org: stage.org, event: stage.event, user: &ada, cart: &cart, seats: &seats })
+            .await,
+    );
+    let booked = Command::Book { places: stage.places("bob", &[0], &[]), payment_reference: None };
+    for request in [stage.hold("bob", &[0]), stage.request(booked)] {
+        match engine.execute(request).await {
+            Err(Failure::Refused(Refusal::SalesNotOpen { .. })) => {}
+            other => panic!("not refused for the time: {other:?}"),
+        }
+    }
     engine.stop().await;
 }
 
@@ -188,4 +222,29 @@ async fn a_claim_of_no_seats_needs_no_redis() {
     servers.redis().kill();
     let receipt = claimed(claim(&warm, "ada", &[]).await);
     warm.release(&receipt).await.unwrap();
+}
+
+/// Redis carries out what it was sent, though nobody waits for its answer any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_answer_came_too_late_is_given_back() {
+    let policy = Policy { seats_per_user: Some(1), ..Policy::default() };
+    let house = House::new(Setup { policy, ..Setup::default() }).await;
+    let servers = Servers::one();
+    let options = WarmOptions { pending: Duration::from_secs(600), ..hasty(&servers) };
+    let warm = Warm::connect(options).await.expect("a connection");
+    let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
+    let engine = Engine::start_with(truth, Some(warm), no_sweep()).await.expect("an engine");
+    let stage = &house.stage;
+    engine.execute(stage.hold("bob", &[0])).await.expect("a hold");
+    servers.redis().pause();
+    match engine.execute(stage.hold("bob", &[1])).await {
+        Err(Failure::Refused(Refusal::TooManySeats { .. })) => {}
+        other => panic!("not refused: {other:?}"),
+    }
+    servers.redis().resume();
+    let key = format!("rowlock:org:{}:event:{{{}}}:seat:{}", stage.org, stage.event, stage.seat(1));
+    // Behind the claim on the same connection, so the claim has been carried out by then.
+    engine.execute(stage.hold("eve", &[2])).await.expect("a hold");
+    eventually("it is given back", async || servers.redis().cli(&["EXISTS", &key]).unwrap() == "0").await;
+    engine.stop().await;
 }
