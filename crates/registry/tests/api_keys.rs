@@ -15,7 +15,7 @@ async fn house() -> (House, ApiKey) {
     let create = Command::CreateApiKey { name: name("shop"), scopes, secret_hash: [7; 32] };
     let reply = house.engine.execute(house.stage.request(create)).await.expect("a key");
     let Outcome::ApiKey(key) = reply.outcome else { panic!("not a key") };
-    (house, key)
+    (house, *key)
 }
 
 type Looking = tokio::task::JoinHandle<Option<ApiKey>>;
@@ -52,6 +52,9 @@ async fn made_up_keys_wait_for_each_other() {
     let unknown = |number| KeyId::from_uuid(Uuid::from_u128(number));
     let made_up: Vec<Looking> = (0..50).map(|number| look(&house, unknown(number))).collect();
     house.truth.keys.reached(1).await;
+    // More than enough for the others to come as well.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(house.truth.keys.came(), 1);
     // Some seconds old by now and read again, though the first of the others is not answered.
     let mut looking = Vec::new();
     let end = Instant::now() + Duration::from_secs(20);

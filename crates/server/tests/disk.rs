@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::load::{Load, acknowledged};
 use crate::support::{Client, Server, demo, rowlock, run, text};
@@ -73,12 +73,9 @@ async fn lengthen_the_log(client: &Client) {
     }
 }
 
-/// How the server ended, within a time that is long for anything but waiting for ever.
-fn ended(server: Server, within: Duration) -> ExitStatus {
-    let begun = Instant::now();
-    let status = server.wait();
-    assert!(begun.elapsed() < within, "after {:?}", begun.elapsed());
-    status
+async fn ended(server: Server) -> ExitStatus {
+    let ended = tokio::task::spawn_blocking(move || server.ended_within(Duration::from_secs(60)));
+    ended.await.unwrap().expect("the server ends by itself")
 }
 
 /// A sync that failed is said once; the next one succeeds, whatever is on the disk. What was copied must be copied again.
@@ -96,7 +93,7 @@ async fn a_failed_sync_of_the_file_ends_the_process_and_nothing_is_lost() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     disk.breaks("fail");
     lengthen_the_log(&client).await;
-    let status = tokio::task::spawn_blocking(move || ended(server, Duration::from_secs(60))).await.unwrap();
+    let status = ended(server).await;
     assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{status:?}");
     let books = buying.await.unwrap();
     assert!(acknowledged(&books).0 > 20, "too little load to show anything");
@@ -119,7 +116,7 @@ async fn a_disk_that_stands_still_does_not_keep_the_process() {
         tokio::spawn(async move { client.hold("ann", &event, &[crate::support::seat(&event, 0)]).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     server.signal(Signal::SIGTERM);
-    let status = tokio::task::spawn_blocking(move || ended(server, Duration::from_secs(60))).await.unwrap();
+    let status = ended(server).await;
     assert_eq!(status.code(), Some(1), "{status:?}");
     assert!(!matches!(holding.await.unwrap(), Ok((201, _))), "it was not stored");
 }

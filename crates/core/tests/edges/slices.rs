@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use rowlock_core::command::Places;
 use rowlock_core::seat::SeatState;
 use rowlock_core::slice::{RecordKey, TakenPlace};
 use rowlock_core::text::Row;
@@ -35,6 +36,26 @@ fn an_emptied_slice_has_nothing_in_it() {
     execute(&mut slice, &asked, stage.now(), &mut Counter(1_000)).unwrap();
     assert!(slice.cart(stage.event, &user("ann"), &cart("cart")).is_some());
     assert_eq!(format!("{:?}", slice.emptied()), format!("{:?}", Slice::default()));
+}
+
+/// A store may load a seat for another command of the batch, and then without the hold that has it. Ending that hold would take it.
+#[test]
+fn a_seat_without_its_hold_is_not_chosen() {
+    let mut stage = Stage::new();
+    let held = stage.hold("ann", "cart", &[0], 0);
+    let mut slice = Slice::default();
+    let (rows, later) = (&stage.world.rows, held.expires_at);
+    let block = rows.events[&stage.event].blocks[0].id;
+    slice.load_event(Arc::clone(&rows.events[&stage.event]));
+    slice.load_block(stage.event, block);
+    rows.seats.iter().for_each(|(id, row)| slice.load_seat(*id, row.value, row.version));
+    for (seat, (block, row, number)) in &rows.spots {
+        slice.load_spot(*seat, *block, row, *number, later);
+    }
+    let places = Places { blocks: vec![(block, 1)], ..stage.places("bob", "cart", &[], 0) };
+    let asked = request(stage.org, Command::Hold(places));
+    let taken = execute(&mut slice, &asked, later, &mut Counter(1_000)).unwrap();
+    assert_eq!(hold_in(&taken).hold.seats[0].ordinal, 1);
 }
 
 #[test]
