@@ -1,9 +1,9 @@
 //! Strings that come from outside: each kind has a length limit and is printable, so that no later layer has to ask.
 
 use std::fmt;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use crate::limits;
 
@@ -39,14 +39,17 @@ pub fn check(text: &str, max: usize) -> Result<(), InvalidText> {
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident, $max:expr) => {
         $(#[$doc])*
+        ///
+        /// A short one is kept in place. Most are short, and a shared one would have a counter that every processor that handles a
+        /// request of the same user writes to.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $name(Arc<str>);
+        pub struct $name(SmolStr);
 
         impl $name {
             pub fn new(text: &str) -> Result<Self, InvalidText> {
                 check(text, $max)?;
-                Ok(Self(Arc::from(text)))
+                Ok(Self(SmolStr::new(text)))
             }
 
             pub fn as_str(&self) -> &str {
@@ -81,7 +84,7 @@ text!(
 impl CartToken {
     /// The cart of a user who does not name one.
     pub fn unnamed() -> Self {
-        Self(Arc::from("default"))
+        Self(SmolStr::new_static("default"))
     }
 }
 
