@@ -1,5 +1,7 @@
 //! What has happened. Facts are the only thing that changes rows, the hot tier and everybody who listens.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::area::Area;
@@ -41,7 +43,7 @@ pub enum Fact {
     AreaCreated(Area),
     SeatsBlocked(SeatsMarked),
     SeatsUnblocked(SeatsMarked),
-    HoldCreated(Hold),
+    HoldCreated(Arc<Hold>),
     /// More places in a cart that had a hold already.
     HoldGrew(HoldPart),
     HoldExtended(HoldMoved),

@@ -1,5 +1,7 @@
 //! The answer to a command that was not refused. It is what an idempotency record keeps.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::area::Area;
@@ -11,17 +13,19 @@ use crate::org::{ApiKey, Org};
 use crate::text::CartToken;
 use crate::time::Time;
 
+///
+/// What is rare and large is boxed, so that the answer to a hold is small: it goes from hand to hand on its way to who asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     Org(Org),
-    ApiKey(ApiKey),
-    Event(Event),
+    ApiKey(Box<ApiKey>),
+    Event(Box<Event>),
     Block(Block),
     Seats(SeatsCreated),
-    Area(Area),
+    Area(Box<Area>),
     Blocking(SeatsChanged),
     Hold(HoldOutcome),
-    Booking(BookingOutcome),
+    Booking(Box<BookingOutcome>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,7 +45,7 @@ pub struct SeatsChanged {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HoldOutcome {
-    pub hold: Hold,
+    pub hold: Arc<Hold>,
     /// Whether this command changed anything.
     pub changed: bool,
     /// Seats asked for that the same user holds in another cart. They stay there.

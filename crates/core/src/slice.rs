@@ -105,7 +105,7 @@ pub struct Slice {
     pub(crate) events: FxHashMap<EventId, Row<Arc<EventRow>>>,
     pub(crate) seats: FxHashMap<SeatId, Row<Seat>>,
     pub(crate) areas: FxHashMap<AreaId, Row<Area>>,
-    pub(crate) holds: FxHashMap<HoldId, Row<Hold>>,
+    pub(crate) holds: FxHashMap<HoldId, Row<Arc<Hold>>>,
     pub(crate) bookings: FxHashMap<BookingId, Row<Booking>>,
     pub(crate) records: FxHashMap<RecordKey, Record>,
     /// The active hold of a cart.
@@ -173,7 +173,8 @@ impl Slice {
         self.areas.insert(area.id, Row::loaded(area, version));
     }
 
-    pub fn load_hold(&mut self, hold: Hold, version: u64) {
+    pub fn load_hold(&mut self, hold: impl Into<Arc<Hold>>, version: u64) {
+        let hold = hold.into();
         if hold.status == HoldStatus::Active {
             self.carts.insert((hold.event, hold.user.clone(), hold.cart.clone()), hold.id);
         }
@@ -269,7 +270,7 @@ impl Slice {
     }
 
     pub fn hold(&self, id: HoldId) -> Option<&Hold> {
-        self.holds.get(&id).map(|row| &row.value)
+        self.holds.get(&id).map(|row| &*row.value)
     }
 
     pub fn booking(&self, id: BookingId) -> Option<&Booking> {
@@ -282,7 +283,7 @@ impl Slice {
     }
 
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
-        self.holds.values().map(|row| &row.value)
+        self.holds.values().map(|row| &*row.value)
     }
 
     /// The seats of a block that can be had, in the order of their ordinals. `None`: the event has no such block.
@@ -335,7 +336,7 @@ impl Slice {
         self.areas.values().filter(|row| row.dirty)
     }
 
-    pub fn changed_holds(&self) -> impl Iterator<Item = &Row<Hold>> {
+    pub fn changed_holds(&self) -> impl Iterator<Item = &Row<Arc<Hold>>> {
         self.holds.values().filter(|row| row.dirty)
     }
 
@@ -410,11 +411,11 @@ impl Slice {
         }
     }
 
-    fn hold_created(&mut self, hold: &Hold) {
+    fn hold_created(&mut self, hold: &Arc<Hold>) {
         self.take(hold.event, hold.id, hold.expires_at, &hold.seats, &hold.areas);
         self.use_more(hold.event, &hold.user, hold.places());
         self.carts.insert((hold.event, hold.user.clone(), hold.cart.clone()), hold.id);
-        self.holds.insert(hold.id, Row::new(hold.clone()));
+        self.holds.insert(hold.id, Row::new(Arc::clone(hold)));
     }
 
     fn hold_grew(&mut self, part: &HoldPart) {
@@ -536,6 +537,6 @@ impl Slice {
     }
 
     fn hold_mut(&mut self, id: HoldId) -> &mut Hold {
-        self.holds.get_mut(&id).expect("the hold is in the slice").change()
+        Arc::make_mut(self.holds.get_mut(&id).expect("the hold is in the slice").change())
     }
 }

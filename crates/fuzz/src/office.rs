@@ -204,7 +204,7 @@ impl Truth for Desk {
     }
 
     fn hold(&self, id: HoldId) -> Later<'_, ReadResult<Option<Hold>>> {
-        now(self.venue.world.rows.holds.get(&id).map(|row| row.value.clone()))
+        now(self.venue.world.rows.holds.get(&id).map(|row| Hold::clone(&row.value)))
     }
 
     fn booking(&self, id: BookingId) -> Later<'_, ReadResult<Option<Booking>>> {
@@ -218,7 +218,7 @@ impl Truth for Desk {
         after: Option<HoldId>,
         limit: usize,
     ) -> Later<'_, ReadResult<Vec<Hold>>> {
-        let holds = self.venue.world.rows.holds.values().map(|row| &row.value);
+        let holds = self.venue.world.rows.holds.values().map(|row| &*row.value);
         let holds = holds.filter(|hold| hold.user == user && Some(hold.id) > after);
         now(holds.take(limit).cloned().collect())
     }

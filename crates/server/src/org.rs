@@ -69,7 +69,7 @@ pub(crate) async fn create_key(
     match execute(engine, org, Command::CreateApiKey { name, scopes, secret_hash }).await? {
         Outcome::ApiKey(key) => {
             let text = credential::key_text(key.id, &secret);
-            Ok((key, text))
+            Ok((*key, text))
         }
         other => unreachable!("a new key is answered with {other:?}"),
     }

@@ -1,5 +1,7 @@
 //! Confirming a hold into a booking, both at once for a box office, and cancelling.
 
+use std::sync::Arc;
+
 use super::extend::live_hold;
 use super::{Decided, Facts, booking_of, hold, owned_hold};
 use crate::booking::{Admits, Booking, BookingStatus, Ticket};
@@ -44,7 +46,8 @@ pub(super) fn book(
     ids: &mut dyn IdSource,
 ) -> Result<Decided, Refusal> {
     let (mut facts, held) = hold::fresh_hold(slice, org, places, now, ids)?;
-    facts.push(Fact::HoldCreated(held.clone()));
+    let held = Arc::new(held);
+    facts.push(Fact::HoldCreated(Arc::clone(&held)));
     let booking = sell(&held, payment_reference, now, ids, &mut facts);
     Ok(Decided::booking(facts, booking))
 }

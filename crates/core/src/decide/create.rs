@@ -46,7 +46,7 @@ pub(super) fn api_key(
     }
     let id = KeyId::from_uuid(ids.next(now));
     let key = ApiKey { id, org, name: name.clone(), scopes, secret_hash, created_at: now, revoked_at: None };
-    Ok(Decided::new(one(Fact::ApiKeyCreated(key.clone())), Outcome::ApiKey(key)))
+    Ok(Decided::new(one(Fact::ApiKeyCreated(key.clone())), Outcome::ApiKey(key.into())))
 }
 
 pub(super) fn revoke_api_key(slice: &Slice, org: OrgId, id: KeyId, now: Time) -> Result<Decided, Refusal> {
@@ -55,10 +55,10 @@ pub(super) fn revoke_api_key(slice: &Slice, org: OrgId, id: KeyId, now: Time) ->
         _ => return Err(Refusal::UnknownKey { key: id }),
     };
     if key.revoked_at.is_some() {
-        return Ok(Decided::new(Facts::new(), Outcome::ApiKey(key.clone())));
+        return Ok(Decided::new(Facts::new(), Outcome::ApiKey(key.clone().into())));
     }
     let fact = Fact::ApiKeyRevoked(KeyRevoked { org, key: id, revoked_at: now });
-    Ok(Decided::new(one(fact), Outcome::ApiKey(ApiKey { revoked_at: Some(now), ..key.clone() })))
+    Ok(Decided::new(one(fact), Outcome::ApiKey(ApiKey { revoked_at: Some(now), ..key.clone() }.into())))
 }
 
 pub(super) fn event(slice: &Slice, event: Event) -> Result<Decided, Refusal> {
@@ -69,7 +69,7 @@ pub(super) fn event(slice: &Slice, event: Event) -> Result<Decided, Refusal> {
     if let Err(broken) = event.policy.check() {
         return invalid(broken.field, broken.rule);
     }
-    Ok(Decided::new(one(Fact::EventCreated(event.clone())), Outcome::Event(event)))
+    Ok(Decided::new(one(Fact::EventCreated(event.clone())), Outcome::Event(event.into())))
 }
 
 pub(super) fn block(
@@ -199,7 +199,7 @@ pub(super) fn area(
     }
     let id = AreaId::from_uuid(ids.next(now));
     let area = Area { id, event, name: name.clone(), tier, capacity, held: 0, sold: 0 };
-    Ok(Decided::new(one(Fact::AreaCreated(area.clone())), Outcome::Area(area)))
+    Ok(Decided::new(one(Fact::AreaCreated(area.clone())), Outcome::Area(area.into())))
 }
 
 fn known_org(slice: &Slice, org: OrgId) -> Result<(), Refusal> {

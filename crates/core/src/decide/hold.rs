@@ -1,5 +1,7 @@
 //! Holding: all the places or none. The heart of the product.
 
+use std::sync::Arc;
+
 use super::expire::expired;
 use super::{Answer, Decided, Facts, different_seats, event_of, has_duplicates, known_seats};
 use crate::command::Places;
@@ -58,7 +60,7 @@ pub(super) fn hold(
         None => {
             let id = HoldId::from_uuid(ids.next(now));
             let fresh = new_hold(id, event, places, places.cart.clone(), plan.seats, plan.areas, now);
-            facts.push(Fact::HoldCreated(fresh));
+            facts.push(Fact::HoldCreated(Arc::new(fresh)));
             id
         }
     };

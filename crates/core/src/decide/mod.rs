@@ -8,6 +8,8 @@ mod extend;
 mod hold;
 mod release;
 
+use std::sync::Arc;
+
 use crate::booking::Booking;
 use crate::command::{Command, Request};
 use crate::event::Event;
@@ -167,12 +169,13 @@ impl Answer {
     fn read(self, slice: &Slice) -> Outcome {
         match self {
             Answer::Hold { hold, changed, elsewhere } => {
-                let hold = slice.hold(hold).expect("an answered hold is in the slice").clone();
+                let row = slice.holds.get(&hold).expect("an answered hold is in the slice");
+                let hold = Arc::clone(&row.value);
                 Outcome::Hold(HoldOutcome { hold, changed, elsewhere })
             }
             Answer::Booking { booking, changed } => {
                 let booking = slice.booking(booking).expect("an answered booking is in the slice").clone();
-                Outcome::Booking(BookingOutcome { booking, changed })
+                Outcome::Booking(BookingOutcome { booking, changed }.into())
             }
             Answer::Other(outcome) => outcome,
         }

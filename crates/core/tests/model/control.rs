@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -113,7 +114,7 @@ fn first(seats: &mut BTreeMap<SeatId, Stored<Seat>>, state: SeatState) {
 
 fn each_hold(rows: &mut Rows, change: fn(&mut Hold)) {
     let active = rows.holds.values_mut().filter(|row| row.value.status == HoldStatus::Active);
-    active.for_each(|row| change(&mut row.value));
+    active.for_each(|row| change(Arc::make_mut(&mut row.value)));
 }
 
 #[test]

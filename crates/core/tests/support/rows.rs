@@ -36,7 +36,7 @@ pub struct Rows {
     /// Block, row and number of each seat.
     pub spots: BTreeMap<SeatId, (BlockId, String, u32)>,
     pub areas: BTreeMap<AreaId, Stored<Area>>,
-    pub holds: BTreeMap<HoldId, Stored<Hold>>,
+    pub holds: BTreeMap<HoldId, Stored<Arc<Hold>>>,
     pub bookings: BTreeMap<BookingId, Stored<Booking>>,
     pub records: HashMap<RecordKey, ([u8; 16], Outcome)>,
     /// The holds whose row says active: an index.
@@ -45,7 +45,7 @@ pub struct Rows {
 
 impl Rows {
     pub fn active_holds(&self) -> impl Iterator<Item = &Hold> {
-        self.active.iter().map(|id| &self.holds[id].value)
+        self.active.iter().map(|id| &*self.holds[id].value)
     }
 
     pub fn cart(&self, event: EventId, user: &UserId, cart: &CartToken) -> Option<&Hold> {
@@ -93,7 +93,7 @@ impl Rows {
         if seats && areas && holds && bookings { Ok(()) } else { Err(Conflict) }
     }
 
-    fn write_hold(&mut self, row: &Row<Hold>, fault: Fault) {
+    fn write_hold(&mut self, row: &Row<Arc<Hold>>, fault: Fault) {
         let id = row.value.id;
         if fault == Fault::DropsExpiry && row.value.status == HoldStatus::Expired {
             return;

@@ -121,7 +121,7 @@ impl Stage {
     #[track_caller]
     pub fn hold(&mut self, user: &str, cart: &str, seats: &[u32], floor: u32) -> Hold {
         let command = self.to_hold(user, cart, seats, floor);
-        hold_in(&self.run(command)).hold
+        Hold::clone(&hold_in(&self.run(command)).hold)
     }
 
     #[track_caller]
@@ -218,7 +218,7 @@ pub fn hold_in(done: &Executed) -> HoldOutcome {
 #[track_caller]
 pub fn booking_in(done: &Executed) -> BookingOutcome {
     match &done.outcome {
-        Outcome::Booking(booking) => booking.clone(),
+        Outcome::Booking(booking) => BookingOutcome::clone(booking),
         other => panic!("not a booking: {other:?}"),
     }
 }

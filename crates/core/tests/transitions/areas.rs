@@ -22,7 +22,7 @@ fn a_quantity_is_a_target_for_the_cart() {
     // The same again, and less, are there already.
     for quantity in [3, 1] {
         let again = hold_in(&stage.idle(stage.to_hold("ann", "cart", &[], quantity)));
-        assert_eq!((again.hold, again.changed), (hold.clone(), false));
+        assert_eq!((&*again.hold, again.changed), (&hold, false));
     }
     let done = stage.run(stage.to_hold("ann", "cart", &[], 5));
     let grown = hold_in(&done).hold;

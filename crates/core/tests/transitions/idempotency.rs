@@ -61,7 +61,7 @@ fn an_answer_without_effect_is_recorded_too() {
     let hold = stage.hold("ann", "cart", &[0], 0);
     let request = keyed(&stage, stage.to_hold("ann", "cart", &[0], 0), "k", 1);
     let first = stage.world.send(request.clone()).expect("the same hold");
-    assert_eq!((hold_in(&first).hold, first.facts.len()), (hold, 0));
+    assert_eq!((&*hold_in(&first).hold, first.facts.len()), (&hold, 0));
     assert_eq!(replayed(&mut stage, request).outcome, first.outcome);
 }
 

@@ -86,7 +86,7 @@ fn seats_that_are_not_in_the_hold_are_left_alone() {
     let hold = stage.hold("ann", "cart", &[0], 0);
     let other = stage.hold("bob", "cart", &[1], 0);
     let done = hold_in(&stage.idle(release(hold.id, "ann", stage.seat_ids(&[1, 2]))));
-    assert_eq!((done.changed, done.hold), (false, hold.clone()));
+    assert_eq!((done.changed, &*done.hold), (false, &hold));
     let done = stage.run(release(hold.id, "ann", stage.seat_ids(&[1, 0])));
     assert_eq!(hold_in(&done).hold.status, HoldStatus::Cancelled);
     assert_eq!(stage.hold_row(other.id), &other);

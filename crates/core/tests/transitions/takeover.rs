@@ -181,7 +181,7 @@ fn expiring_before_its_time_does_nothing() {
     let hold = stage.hold("ann", "cart", &[0], 1);
     stage.world.now = hold.expires_at.plus_millis(-1);
     let done = hold_in(&stage.idle(expire(hold.id)));
-    assert_eq!((done.hold, done.changed), (hold, false));
+    assert_eq!((&*done.hold, done.changed), (&hold, false));
 }
 
 #[test]

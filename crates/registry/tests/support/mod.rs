@@ -103,9 +103,9 @@ pub fn sqlite(folder: PathBuf) -> Arc<dyn Truth> {
     Arc::new(SqliteTruth::open(&folder, SqliteOptions::default()).expect("the folder can be opened"))
 }
 
-pub fn hold_of(reply: Result<Box<rowlock_registry::Reply>, Failure>) -> Hold {
+pub fn hold_of(reply: Result<rowlock_registry::Reply, Failure>) -> Hold {
     match reply.expect("a hold").outcome {
-        Outcome::Hold(outcome) => outcome.hold,
+        Outcome::Hold(outcome) => Hold::clone(&outcome.hold),
         other => panic!("not a hold: {other:?}"),
     }
 }

@@ -25,7 +25,7 @@ pub struct Buyer {
     dice: Dice,
     org: OrgId,
     user: UserId,
-    holds: Vec<Hold>,
+    holds: Vec<Arc<Hold>>,
     bookings: Vec<BookingId>,
 }
 
@@ -126,7 +126,7 @@ impl Buyer {
         self.operation(Command::Book { places, payment_reference: None }).await;
     }
 
-    fn a_hold(&self) -> Hold {
+    fn a_hold(&self) -> Arc<Hold> {
         self.dice.pick(&self.holds).clone()
     }
 

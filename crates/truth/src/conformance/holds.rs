@@ -13,7 +13,7 @@ pub async fn lifecycle<B: Backend>(backend: &B) {
     let committed = stage.one(stage.request(Command::Hold(places.clone()))).await.expect("a hold");
     let hold = hold_of(&committed);
     assert!(changed(&committed) && !committed.replayed);
-    assert!(matches!(&committed.facts[..], [(_, Fact::HoldCreated(created))] if *created == hold));
+    assert!(matches!(&committed.facts[..], [(_, Fact::HoldCreated(created))] if **created == hold));
     assert_eq!(hold.expires_at, hold.created_at.plus_seconds(900));
     assert_eq!(stage.stored(hold.id).await, hold);
     assert_eq!((stage.map().await[..4].to_owned(), stage.area().await), ("hh..".into(), (3, 0)));

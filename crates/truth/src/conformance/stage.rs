@@ -283,7 +283,7 @@ pub async fn assert_clean(truth: &dyn Truth) {
 
 pub fn hold_of(committed: &Committed) -> Hold {
     match &committed.outcome {
-        Outcome::Hold(outcome) => outcome.hold.clone(),
+        Outcome::Hold(outcome) => Hold::clone(&outcome.hold),
         other => panic!("not a hold: {other:?}"),
     }
 }

@@ -92,7 +92,7 @@ impl<'c> Store<'c> {
         }
         // In the order of their ids, which is the order on disk: pages fill up one after another.
         let mut fresh: Vec<&Hold> =
-            slice.changed_holds().filter(|row| row.version.is_none()).map(|row| &row.value).collect();
+            slice.changed_holds().filter(|row| row.version.is_none()).map(|row| &*row.value).collect();
         fresh.sort_unstable_by_key(|hold| hold.id);
         self.add_holds(&fresh, events)?;
         for row in slice.changed_bookings() {

@@ -20,13 +20,13 @@ pub enum Said {
 }
 
 impl Said {
-    pub fn of(answer: Result<Box<Reply>, Failure>) -> (Self, bool) {
+    pub fn of(answer: Result<Reply, Failure>) -> (Self, bool) {
         match answer {
             Ok(reply) => {
                 let replayed = reply.replayed;
                 let said = match reply.outcome {
                     Outcome::Hold(outcome) => Said::Held(outcome),
-                    Outcome::Booking(outcome) => Said::Booked(outcome),
+                    Outcome::Booking(outcome) => Said::Booked(*outcome),
                     Outcome::Blocking(outcome) => Said::Marked(outcome),
                     _ => Said::Other,
                 };

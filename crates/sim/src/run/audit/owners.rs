@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn granted(asked: i64, answered: i64, hold: Hold) -> Attempt {
-        let granted = Said::Held(HoldOutcome { hold, changed: true, elsewhere: vec![] });
+        let granted = Said::Held(HoldOutcome { hold: hold.into(), changed: true, elsewhere: vec![] });
         let other = HoldId::from_uuid(Uuid::nil());
         attempt(asked, answered, other, granted)
     }

@@ -100,7 +100,7 @@ impl Writes {
             sections: slice.new_sections().to_vec(),
             seats: slice.changed_seats().map(|(id, row)| (id, row.value, row.version)).collect(),
             areas: slice.changed_areas().map(|row| (row.value.clone(), row.version)).collect(),
-            holds: slice.changed_holds().map(|row| (row.value.clone(), row.version)).collect(),
+            holds: slice.changed_holds().map(|row| (Hold::clone(&row.value), row.version)).collect(),
             bookings: slice.changed_bookings().map(|row| (row.value.clone(), row.version)).collect(),
             records: records.collect(),
             facts: facts.into_iter().map(new).collect(),
