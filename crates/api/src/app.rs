@@ -62,7 +62,7 @@ impl Shared {
         caller: &Caller,
         command: Command,
         idempotency: Option<IdempotencyKey>,
-    ) -> impl Future<Output = Result<Box<Reply>, Problem>> {
+    ) -> impl Future<Output = Result<Reply, Problem>> {
         let reply = self.engine.execute(caller.request(command, idempotency));
         async { Ok(reply.await?) }
     }

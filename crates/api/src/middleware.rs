@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -41,33 +41,39 @@ pub struct Gate {
     pub access: Access,
 }
 
-pub async fn gate(State(Gate { app, access }): State<Gate>, mut request: Request, next: Next) -> Response {
+/// Not an `async fn`: that would keep a second place for all that it is given, and as many of these wait as there are requests.
+pub fn gate(
+    State(Gate { app, access }): State<Gate>,
+    mut request: Request,
+    next: Next,
+) -> impl Future<Output = Response> {
     let began = Instant::now();
     let request_id = request_id::of(request.headers());
     let method = request.method().clone();
     let matched = request.extensions().get::<MatchedPath>().cloned();
-    let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
-    let span = tracing::debug_span!("request", request_id = &*request_id, %method, route);
-    let mut measured = Measured { app: &app, route, method: &method, began, status: None };
-    let answered = answer(&app, access, &request_id, &mut request, next).instrument(span).await;
-    let mut response = finish(answered, &request_id);
-    if let Ok(value) = HeaderValue::from_str(&request_id) {
-        response.headers_mut().insert(X_REQUEST_ID, value);
+    async move {
+        let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
+        let span = tracing::debug_span!("request", request_id = &*request_id, %method, route);
+        let mut measured = Measured { app: &app, route, method: &method, began, answered: None };
+        let answered = answer(&app, access, &request_id, &mut request, next, began).instrument(span).await;
+        let mut response = finish(answered, &request_id);
+        if let Ok(value) = HeaderValue::from_str(&request_id) {
+            response.headers_mut().insert(X_REQUEST_ID, value);
+        }
+        // Whoever keeps connections for later shall not find this one cut then.
+        if app.draining.load(Ordering::Relaxed) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let (status, took) = (response.status(), began.elapsed());
+        measured.answered = Some((status, took));
+        drop(measured);
+        if status.is_server_error() {
+            tracing::warn!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request failed");
+        } else {
+            tracing::debug!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request");
+        }
+        response
     }
-    // Whoever keeps connections for later shall not find this one cut then.
-    if app.draining.load(Ordering::Relaxed) {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    let status = response.status();
-    measured.status = Some(status);
-    drop(measured);
-    let took = began.elapsed();
-    if status.is_server_error() {
-        tracing::warn!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request failed");
-    } else {
-        tracing::debug!(request_id = &*request_id, %method, route, status = status.as_u16(), ?took, "request");
-    }
-    response
 }
 
 /// Records how long a request took when it is dropped, also when that is because the client has gone: those who do not wait
@@ -77,12 +83,14 @@ struct Measured<'r> {
     route: &'r str,
     method: &'r Method,
     began: Instant,
-    status: Option<StatusCode>,
+    answered: Option<(StatusCode, Duration)>,
 }
 
 impl Drop for Measured<'_> {
     fn drop(&mut self) {
-        self.app.http_metrics.record(self.route, self.method, self.status, self.began.elapsed());
+        let status = self.answered.map(|(status, _)| status);
+        let took = self.answered.map_or_else(|| self.began.elapsed(), |(_, took)| took);
+        self.app.http_metrics.record(self.route, self.method, status, took);
     }
 }
 
@@ -93,12 +101,14 @@ async fn answer(
     // Taken where it goes on. Every function that has it by value keeps a place for it while it waits.
     request: &mut Request,
     next: Next,
+    began: Instant,
 ) -> Response {
     let mut standing = None;
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     let mut response = within_limits(
         app,
         request_id,
+        began,
         pin!(async {
             match admit(app, access, request_id, request.headers(), peer, &mut standing).await {
                 Ok(caller) => {
@@ -152,6 +162,7 @@ async fn admit<'a>(
 async fn within_limits(
     app: &Shared,
     request_id: &str,
+    began: Instant,
     mut work: Pin<&mut impl Future<Output = Response>>,
 ) -> Response {
     let caught =
@@ -159,7 +170,7 @@ async fn within_limits(
             Ok(poll) => poll.map(Ok),
             Err(panic) => std::task::Poll::Ready(Err(panic)),
         });
-    match tokio::time::timeout(app.limits.request_timeout, caught).await {
+    match tokio::time::timeout_at((began + app.limits.request_timeout).into(), caught).await {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -44,11 +44,14 @@ impl Default for ApiKeys {
 impl ApiKeys {
     /// The key, if it is in force.
     pub async fn get(&self, truth: &dyn Truth, id: KeyId) -> Result<Option<ApiKey>, Failure> {
-        let known = self.remembered.read().known.get(&id).cloned();
-        match known {
-            Some((key, asked_at)) if !truth.is_shared() || asked_at.elapsed() < BELIEVED_FOR => Ok(Some(key)),
-            known => self.reads.ask(id, self.read(truth, id, known.is_none())).await,
-        }
+        let is_stranger = match self.remembered.read().known.get(&id) {
+            Some((key, asked_at)) if !truth.is_shared() || asked_at.elapsed() < BELIEVED_FOR => {
+                return Ok(Some(key.clone()));
+            }
+            known => known.is_none(),
+        };
+        // Boxed, because it is rare and large: every request has a place for what it may have to wait for.
+        Box::pin(self.reads.ask(id, self.read(truth, id, is_stranger))).await
     }
 
     async fn read(&self, truth: &dyn Truth, id: KeyId, is_stranger: bool) -> Result<Option<ApiKey>, Failure> {

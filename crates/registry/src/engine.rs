@@ -225,18 +225,13 @@ impl Engine {
     }
 
     /// Carries out a command, durably, or says why not.
-    ///
-    /// The reply is boxed because it is handed on several times on its way, and the hold in it is large.
-    pub fn execute<R: Into<Box<Request>>>(
-        &self,
-        request: R,
-    ) -> impl Future<Output = Result<Box<Reply>, Failure>> {
+    pub fn execute<R: Into<Box<Request>>>(&self, request: R) -> impl Future<Output = Result<Reply, Failure>> {
         self.carry_out(request.into())
     }
 
     /// The request is boxed because all that wait here carry it, and the larger they are, the less of them is in the
     /// processor's cache when their answer comes.
-    async fn carry_out(&self, mut request: Box<Request>) -> Result<Box<Reply>, Failure> {
+    async fn carry_out(&self, mut request: Box<Request>) -> Result<Reply, Failure> {
         let is_hold = matches!(request.command, Command::Hold(_) | Command::Book { .. });
         if is_hold {
             self.inner.metrics.attempts.increment(1);
@@ -264,13 +259,13 @@ impl Engine {
         result
     }
 
-    async fn create_in_turn(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
+    async fn create_in_turn(&self, request: Box<Request>) -> Result<Reply, Failure> {
         let _place = self.inner.creating.try_acquire().map_err(|_| Failure::Busy)?;
         let _turn = self.inner.turn_to_create.lock().await;
         self.claim_and_submit(request).await
     }
 
-    async fn claim_and_submit(&self, request: Box<Request>) -> Result<Box<Reply>, Failure> {
+    async fn claim_and_submit(&self, request: Box<Request>) -> Result<Reply, Failure> {
         let lane = self.lane(&request.command);
         let claims = match &self.inner.claims {
             Some(claims) if self.may_be_claimed(&request).await => claims,
@@ -294,6 +289,11 @@ impl Engine {
             Some(live) if live.org() == org => Ok(live),
             _ => Err(Refusal::UnknownEvent { event: id }.into()),
         }
+    }
+
+    /// The same, if this process has it.
+    pub fn loaded(&self, org: OrgId, id: EventId) -> Option<Arc<LiveEvent>> {
+        self.inner.tiers.hot.loaded(id).filter(|live| live.org() == org)
     }
 
     /// Reads what other nodes have done to an event and this one has not heard of yet.

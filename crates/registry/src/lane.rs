@@ -35,7 +35,7 @@ const MAX_UNDER_WAY: usize = 2;
 /// Claims that are made with one message at most, so that no message takes Redis long.
 const MAX_CLAIMED_TOGETHER: usize = 128;
 
-type Answer = Result<Box<Reply>, Failure>;
+type Answer = Result<Reply, Failure>;
 
 struct Job {
     /// Boxed, because a queue of large values is a large queue, and every hop copies them.
@@ -95,9 +95,14 @@ impl Lane {
     }
 
     /// Queues a request and waits for its answer. A full lane refuses at once.
-    pub(crate) async fn submit(&self, request: Box<Request>, claim: Option<Pending>) -> Answer {
+    pub(crate) fn submit(
+        &self,
+        request: Box<Request>,
+        claim: Option<Pending>,
+    ) -> impl Future<Output = Answer> + use<> {
+        let turn = queue(&self.jobs, request, claim);
         // Inside, nobody is turned away.
-        queue(&self.jobs, request, claim).await.unwrap_or(Err(Failure::Stopping))
+        async { turn.await.unwrap_or(Err(Failure::Stopping)) }
     }
 
     /// The same, with a claim that is made at the door.
@@ -124,11 +129,19 @@ impl Lane {
     }
 }
 
-async fn queue(jobs: &mpsc::Sender<Job>, request: Box<Request>, claim: Option<Pending>) -> Turn {
+/// Queues at once: what waits is the answer alone, and as many wait as there are requests.
+fn queue(
+    jobs: &mpsc::Sender<Job>,
+    request: Box<Request>,
+    claim: Option<Pending>,
+) -> impl Future<Output = Turn> + use<> {
     let (answer, answered) = oneshot::channel();
-    match jobs.try_send(Job { request, answer, claim }) {
-        Ok(()) => answered.await.unwrap_or(Ok(Err(Failure::Stopping))),
-        Err(error) => Ok(Err(not_queued(&error))),
+    let queued = jobs.try_send(Job { request, answer, claim }).map_err(|error| not_queued(&error));
+    async {
+        match queued {
+            Ok(()) => answered.await.unwrap_or(Ok(Err(Failure::Stopping))),
+            Err(failure) => Ok(Err(failure)),
+        }
     }
 }
 
@@ -324,7 +337,7 @@ fn settle(batch: Batch, committal: &dyn Committal, metrics: &Metrics) {
             claim.keep();
         }
         let reply = result
-            .map(|committed| Box::new(Reply { outcome: committed.outcome, replayed: committed.replayed }))
+            .map(|committed| Reply { outcome: committed.outcome, replayed: committed.replayed })
             .map_err(Failure::from);
         // A client that has gone away does not read its answer; the command stands all the same.
         let _ = answer.send(Ok(reply));

@@ -14,7 +14,7 @@ use rowlock_truth::{MAX_BATCH, Truth};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-type Pending = Vec<JoinHandle<Result<Box<Reply>, Failure>>>;
+type Pending = Vec<JoinHandle<Result<Reply, Failure>>>;
 
 fn send(house: &House, requests: impl IntoIterator<Item = Request>) -> Pending {
     let send = |request| {
@@ -24,7 +24,7 @@ fn send(house: &House, requests: impl IntoIterator<Item = Request>) -> Pending {
     requests.into_iter().map(send).collect()
 }
 
-async fn answers(pending: Pending) -> Vec<Result<Box<Reply>, Failure>> {
+async fn answers(pending: Pending) -> Vec<Result<Reply, Failure>> {
     join_all(pending).await.into_iter().map(|answer| answer.expect("no panic")).collect()
 }
 

@@ -67,7 +67,7 @@ impl Made {
         self.holds.get(number % self.holds.len().max(1))
     }
 
-    fn keep(&mut self, answer: &Result<Box<Reply>, Failure>) {
+    fn keep(&mut self, answer: &Result<Reply, Failure>) {
         match answer.as_ref().map(|reply| &reply.outcome) {
             Ok(Outcome::Hold(made)) => {
                 let made = (made.hold.id, made.hold.user.to_string());

@@ -144,7 +144,7 @@ pub async fn cancel(
     answer(&app, app.execute(&caller, command, posted.idempotency).await?, false).await
 }
 
-async fn answer(app: &App, reply: Box<Reply>, creates: bool) -> Result<Response, Problem> {
+async fn answer(app: &App, reply: Reply, creates: bool) -> Result<Response, Problem> {
     let Outcome::Booking(booked) = &reply.outcome else { return Err(unexpected(&reply.outcome)) };
     let status = created_if(creates && booked.changed);
     let response = booking_response(app, status, &booked.booking).await?;

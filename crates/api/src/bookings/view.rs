@@ -8,7 +8,7 @@ use rowlock_core::booking::{Admits, Booking};
 use rowlock_core::hold::Hold;
 use rowlock_core::outcome::HeldElsewhere;
 use rowlock_core::{AreaId, EventId, Name, OrgId, SeatId, Time};
-use rowlock_registry::hot::Layout;
+use rowlock_registry::hot::{Layout, LiveEvent};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -187,26 +187,42 @@ impl Names {
         app: &Shared,
         org: OrgId,
         event: EventId,
-        mut seats: impl Iterator<Item = u32> + Clone,
-        mut areas: impl Iterator<Item = AreaId> + Clone,
+        seats: impl Iterator<Item = u32> + Clone,
+        areas: impl Iterator<Item = AreaId> + Clone,
     ) -> Result<Self, Problem> {
-        let names = Self::known(app, org, event, areas.clone().next().is_some()).await?;
-        let is_known = |area: AreaId| names.areas.iter().any(|(known, _)| *known == area);
-        if seats.all(|ordinal| (ordinal as usize) < names.layout.len()) && areas.all(is_known) {
+        let with_areas = areas.clone().next().is_some();
+        let mut has_all = |names: &Self| {
+            let is_known = |area: AreaId| names.areas.iter().any(|(known, _)| *known == area);
+            seats.clone().all(|ordinal| (ordinal as usize) < names.layout.len())
+                && areas.clone().all(is_known)
+        };
+        let loaded = app.engine.loaded(org, event).map(|live| Self::read(&live, with_areas));
+        if let Some(names) = loaded.filter(&mut has_all) {
             return Ok(names);
         }
-        // Another node has made them, and this one has not heard of it. Boxed, because it is rare and large.
-        Box::pin(app.engine.catch_up(event)).await;
-        Self::known(app, org, event, true).await
+        // Boxed, because it is rare and large.
+        Box::pin(async move {
+            let names = Self::known(app, org, event, with_areas).await?;
+            if has_all(&names) {
+                return Ok(names);
+            }
+            // Another node has made them, and this one has not heard of it.
+            app.engine.catch_up(event).await;
+            Self::known(app, org, event, true).await
+        })
+        .await
     }
 
     /// As this node knows them, whatever others may have added.
     pub async fn known(app: &Shared, org: OrgId, event: EventId, areas: bool) -> Result<Self, Problem> {
-        let live = app.engine.event(org, event).await?;
+        Ok(Self::read(&*app.engine.event(org, event).await?, areas))
+    }
+
+    fn read(live: &LiveEvent, areas: bool) -> Self {
         let event = live.read();
         let name = |area: &rowlock_core::area::Area| (area.id, area.name.clone());
         let areas = if areas { event.areas().iter().map(name).collect() } else { Vec::new() };
-        Ok(Self { layout: Arc::clone(event.layout()), areas })
+        Self { layout: Arc::clone(event.layout()), areas }
     }
 
     fn seat(&self, ordinal: u32) -> (&str, &str, u32) {

@@ -131,16 +131,28 @@ impl HotTier {
 
     /// The event, loaded first if this process does not have it.
     pub async fn get(&self, id: EventId) -> Result<Option<Arc<LiveEvent>>, Failure> {
+        match self.loaded(id) {
+            Some(event) => Ok(Some(event)),
+            // Boxed, because every request asks and hardly one of them loads: the others need not carry room for it.
+            None => Box::pin(self.wait_for(id)).await,
+        }
+    }
+
+    /// The event, if this process has it. This counts as a use of it.
+    pub fn loaded(&self, id: EventId) -> Option<Arc<LiveEvent>> {
+        let slots = self.slots.read();
+        let slot = slots.get(&id)?;
+        let event = Arc::clone(slot.ready.get()?);
+        slot.last_use.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.hits.hot.increment(1);
+        Some(event)
+    }
+
+    async fn wait_for(&self, id: EventId) -> Result<Option<Arc<LiveEvent>>, Failure> {
         let slot = self.slot(id);
         slot.last_use.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        if let Some(event) = slot.ready.get() {
-            self.hits.hot.increment(1);
-            return Ok(Some(Arc::clone(event)));
-        }
         let _waiter = Waiter::new(self, id, &slot);
-        // Boxed, because every request asks and hardly one of them loads: the others need not carry room for it.
-        let loaded = Box::pin(slot.ready.get_or_try_init(|| self.load_once(id, &slot))).await;
-        match loaded {
+        match slot.ready.get_or_try_init(|| self.load_once(id, &slot)).await {
             Ok(event) => Ok(Some(Arc::clone(event))),
             Err(missing) => missing.map_or(Ok(None), Err),
         }
