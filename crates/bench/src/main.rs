@@ -70,11 +70,8 @@ enum What {
 
 fn main() -> ExitCode {
     let arguments = CommandLine::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(arguments.threads.unwrap_or_else(rowlock::serve::workers).max(1))
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let threads = arguments.threads.unwrap_or_else(rowlock::serve::workers).max(1);
+    let runtime = rowlock::serve::runtime(threads).expect("a runtime");
     let done = runtime.block_on(async {
         tokio::select! {
             biased;

@@ -1,6 +1,6 @@
 //! `rowlock serve`: everything put together, run, and taken apart again in order.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rowlock_api::{Api, ApiOptions, JwtOptions};
 use rowlock_registry::Engine;
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::config::Origins;
 use crate::connections::{self, Limits};
@@ -22,16 +22,25 @@ use crate::{logging, secret, store, telemetry};
 
 /// How long the store may take to finish what was accepted.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// How many tasks run before one that another thread has woken. By this way the writer of the store tells its lane that a batch is
+/// done, and it has nothing to do until the lane has run. Left to itself the runtime looks about every 0.2 ms, a sixth of what a batch takes.
+const TASKS_BEFORE_WOKEN: u32 = 2;
 
 pub fn run(settings: &Settings, origins: &Origins, with_demo: bool) -> Result<ExitCode, Fault> {
     logging::start(&settings.server);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers())
-        .enable_all()
-        .build()
-        .map_err(|error| Fault::new(format!("the runtime can't be started: {error}")))?;
+    let runtime = runtime(workers());
+    let runtime = runtime.map_err(|error| Fault::new(format!("the runtime can't be started: {error}")))?;
     runtime.block_on(serve(settings, origins, with_demo))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What everything of a server runs on.
+pub fn runtime(workers: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(workers)
+        .global_queue_interval(TASKS_BEFORE_WOKEN)
+        .enable_all()
+        .build()
 }
 
 /// Threads for HTTP. The writer of the store is busy whenever they are, so one core is left to it.
