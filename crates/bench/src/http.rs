@@ -17,13 +17,13 @@ pub struct Arguments {
     /// Connections that wrk keeps open.
     #[arg(long, default_value_t = 256)]
     connections: u32,
-    /// Seconds that each peer is under load in a round. An event has seats for a few; in the first of them rows are read for the
-    /// first time.
-    #[arg(long, default_value_t = 3)]
+    /// Seconds that each peer is under load in a round. An event has seats for 240,000 holds; when they are first held their rows
+    /// are read for the first time.
+    #[arg(long, default_value_t = 2)]
     seconds: u64,
     /// Rounds. In each, every peer has its turn, so that noise hits all alike. Machines change their speed from second to
     /// second: many rounds say more than long ones.
-    #[arg(long, default_value_t = 9)]
+    #[arg(long, default_value_t = 13)]
     rounds: u32,
     /// Exit with 1 when a ratio is below its goal.
     #[arg(long)]
