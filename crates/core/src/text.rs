@@ -40,8 +40,8 @@ macro_rules! text {
     ($(#[$doc:meta])* $name:ident, $max:expr) => {
         $(#[$doc])*
         ///
-        /// A short one is kept in place. Most are short, and a shared one would have a counter that every processor that handles a
-        /// request of the same user writes to.
+        /// A short one is kept in place. A shared one has a counter, to which every processor that handles a request of the same user
+        /// writes.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(SmolStr);

@@ -22,8 +22,8 @@ use crate::{logging, secret, store, telemetry};
 
 /// How long the store may take to finish what was accepted.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
-/// How many tasks run before one that another thread has woken. By this way the writer of the store tells its lane that a batch is
-/// done, and it has nothing to do until the lane has run. Left to itself the runtime looks about every 0.2 ms, a sixth of what a batch takes.
+/// How many tasks run before one that another thread has woken. The writer of the store wakes its lane like this when a batch is
+/// done, and has nothing to do until the lane has run. Left to itself the runtime looks about every 0.2 ms, an eighth of what a batch takes under load.
 const TASKS_BEFORE_WOKEN: u32 = 2;
 
 pub fn run(settings: &Settings, origins: &Origins, with_demo: bool) -> Result<ExitCode, Fault> {
