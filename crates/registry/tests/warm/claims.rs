@@ -130,19 +130,23 @@ async fn a_stale_claim_is_healed_only_as_it_was_seen() {
     claimed(claim(&warm, "bob", &[1, 3]).await);
 }
 
-/// Somebody claims the seat through another node, so that only Redis knows.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_a_request_itself_is_told_before_whose_the_seats_are() {
-    let house = House::new(Setup::default()).await;
-    let (_servers, warm) = one().await;
+/// Somebody has claimed the first seat through another node, so that only Redis knows.
+async fn engine_beside_a_claim(house: &House, warm: &Warm) -> Engine {
     let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
     let engine = Engine::start_with(truth, Some(warm.clone()), no_sweep()).await.expect("an engine");
     let stage = &house.stage;
     let (ada, cart, seats) = (user("ada"), CartToken::unnamed(), stage.seats(&[0]));
-    claimed(
-        warm.claim(&Claim { org: stage.org, event: stage.event, user: &ada, cart: &cart, seats: &seats })
-            .await,
-    );
+    let claim = Claim { org: stage.org, event: stage.event, user: &ada, cart: &cart, seats: &seats };
+    claimed(warm.claim(&claim).await);
+    engine
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_request_itself_is_told_before_whose_the_seats_are() {
+    let house = House::new(Setup::default()).await;
+    let (_servers, warm) = one().await;
+    let engine = engine_beside_a_claim(&house, &warm).await;
+    let (stage, cart, seats) = (&house.stage, CartToken::unnamed(), house.stage.seats(&[0]));
     let refused = async |request| match engine.execute(request).await {
         Err(Failure::Refused(refusal)) => refusal,
         other => panic!("not refused: {other:?}"),
@@ -174,14 +178,8 @@ async fn before_sales_open_nobody_claims() {
     let policy = Policy { sales_open_at: opens_at, ..Policy::default() };
     let house = House::new(Setup { policy, ..Setup::default() }).await;
     let (_servers, warm) = one().await;
-    let truth = Arc::clone(&house.truth) as Arc<dyn Truth>;
-    let engine = Engine::start_with(truth, Some(warm.clone()), no_sweep()).await.expect("an engine");
+    let engine = engine_beside_a_claim(&house, &warm).await;
     let stage = &house.stage;
-    let (ada, cart, seats) = (user("ada"), CartToken::unnamed(), stage.seats(&[0]));
-    claimed(
-        warm.claim(&Claim { org: stage.org, event: stage.event, user: &ada, cart: &cart, seats: &seats })
-            .await,
-    );
     let booked = Command::Book { places: stage.places("bob", &[0], &[]), payment_reference: None };
     for request in [stage.hold("bob", &[0]), stage.request(booked)] {
         match engine.execute(request).await {
